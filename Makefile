@@ -1,0 +1,99 @@
+# attnd: `make help` lists what there is to do.
+#
+# MODE picks a build; each has a folder of its own, so switching rebuilds nothing:
+#   release  what ships        debug  -O0 -g
+#   asan     AddressSanitizer and UBSan        tsan  ThreadSanitizer
+
+MODE ?= release
+B := build/$(MODE)
+VERSION := 0.1.0
+REVISION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+
+CC = gcc
+PACKAGES := libmicrohttpd jansson openblas libuv
+WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+MODE_release := -O2 -g
+MODE_debug := -O0 -g
+MODE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+MODE_tsan := -O1 -g -fsanitize=thread
+ifeq ($(MODE_$(MODE)),)
+$(error MODE=$(MODE) is unknown; use release, debug, asan or tsan)
+endif
+
+CPPFLAGS += -D_GNU_SOURCE -Iinclude -Icore -I.
+CFLAGS += -std=c11 $(MODE_$(MODE)) $(WARNINGS)
+LDLIBS += $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lpthread -lm
+
+# Only an overlay's own file may use its instructions: the CPU is asked before it is called.
+FLAGS_avx2 := -mavx2 -mfma
+FLAGS_avx512 := -mavx512f -mprefer-vector-width=512
+
+core_c := $(wildcard core/*.c core/*/*.c)
+ifneq ($(shell uname -m),x86_64)
+core_c := $(filter-out %_avx2.c %_avx512.c,$(core_c))
+endif
+server_c := $(filter-out server/main.c,$(wildcard server/*.c server/*/*.c))
+tests := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
+benches := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_*.c))
+
+object = $(patsubst %.c,$B/obj/%.o,$(1))
+core_o := $(call object,$(core_c))
+server_o := $(call object,$(server_c))
+support_o := $(call object,$(wildcard tests/support/*.c))
+
+.PHONY: help deps build run check bench format clean tests
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@echo; echo 'MODE=release|debug|asan|tsan picks the build (now $(MODE), in $B/).'
+
+deps: ## install the Debian packages that are missing
+	@deploy/install-deps.sh
+
+build: deps ## build the daemon, build/<mode>/attnd, and libattn.a
+	@$(MAKE) --no-print-directory -j$(shell nproc) $B/attnd
+
+run: build ## build and start the daemon on 127.0.0.1:8080
+	$B/attnd serve
+
+check: deps ## build and run every test
+	@$(MAKE) --no-print-directory -j$(shell nproc) $B/attnd tests
+	@MODE=$(MODE) tests/run.sh $B
+
+tests: $(tests:%=$B/%)
+
+bench: deps ## print every speed ratio beside its target
+	@$(MAKE) --no-print-directory -j$(shell nproc) $(benches:%=$B/%)
+	@for b in $(benches); do $B/$$b || exit; done
+
+format: ## lay out every C file as .clang-format says
+	clang-format -i $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h')
+
+clean: ## remove everything that was built
+	rm -rf build
+
+$B/libattn.a: $(core_o)
+	@rm -f $@
+	ar rcs $@ $^
+
+$B/attnd: $(call object,server/main.c) $(server_o) $B/libattn.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$B/test_%: $B/obj/tests/test_%.o $(support_o) $(server_o) $B/libattn.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
+
+$B/bench_%: $B/obj/tests/bench/bench_%.o $(server_o) $B/libattn.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$B/obj/%_avx2.o: CFLAGS += $(FLAGS_avx2)
+$B/obj/%_avx512.o: CFLAGS += $(FLAGS_avx512)
+$B/obj/server/version.o: CPPFLAGS += -DATTND_VERSION='"$(VERSION)"' -DATTND_REVISION='"$(REVISION)"'
+
+$B/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+.SECONDARY:
+-include $(shell find $B/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Install the Debian 12 packages that building and testing attnd need, and only those missing.
+# Quiet when there is nothing to do.
+set -eu
+
+libraries='libmicrohttpd:libmicrohttpd-dev jansson:libjansson-dev openblas:libopenblas-dev
+           libuv:libuv1-dev cunit:libcunit1-dev'
+tools='gcc:gcc pkg-config:pkg-config curl:curl git:git'
+
+missing=
+for pair in $tools; do
+    command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
+done
+for pair in $libraries; do
+    pkg-config --exists "${pair%%:*}" 2>/dev/null || missing="$missing ${pair#*:}"
+done
+[ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
+/usr/bin/python3 -c 'import numpy' 2>/dev/null || missing="$missing python3 python3-numpy"
+[ -n "$missing" ] || exit 0
+
+echo "installing with apt:$missing"
+command -v apt-get >/dev/null 2>&1 || {
+    echo "apt-get is not here; install the equivalents of:$missing" >&2
+    exit 1
+}
+as_root=
+[ "$(id -u)" -eq 0 ] || as_root=sudo
+$as_root apt-get update -qq
+# shellcheck disable=SC2086 # a list of words is what is meant
+DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing

@@ -1,0 +1,31 @@
+/* The box, measured: what plans are made for. Filled once at start-up, then read only. */
+#ifndef ATTN_MACHINE_H
+#define ATTN_MACHINE_H
+
+#include "attn/status.h"
+
+#include <stddef.h>
+
+/* Instruction sets with an overlay of their own, best last. */
+typedef enum attn_isa {
+    ATTN_ISA_SCALAR,
+    ATTN_ISA_AVX2,   /* AVX2 and FMA */
+    ATTN_ISA_AVX512, /* AVX-512 F */
+} attn_isa;
+
+typedef struct attn_machine {
+    attn_isa isa;
+    int cores;               /* usable: the smallest of online, affinity and the cgroup's quota */
+    size_t l1d_bytes, l2_bytes, l3_bytes;
+    size_t memory_bytes;     /* the smaller of RAM and the cgroup's limit */
+    double attend_flops_per_ns; /* of one core inside the fused attention tile, measured */
+} attn_machine;
+
+const char *attn_isa_name(attn_isa isa);
+
+/* Look at the machine. `isa` is "auto", "scalar", "avx2" or "avx512"; asking for one that the CPU
+ * lacks is ATTN_UNSUPPORTED, an unknown name ATTN_INVALID. Takes a few milliseconds, most of it
+ * spent timing the attention tile. */
+attn_status attn_machine_probe(attn_machine *machine, const char *isa, attn_error *error);
+
+#endif

@@ -1,0 +1,66 @@
+/* Phases and tiles: everything about a piece of work that is decided before the first number is
+ * touched.
+ *
+ * A plan is an ordered list of phases. A phase is a number of tiles that may run in any order on
+ * any worker; a barrier stands between phases. Tile shapes are fixed by the plan, never by the
+ * number of workers, so an answer's bits do not depend on how many there are. */
+#ifndef ATTN_PLAN_H
+#define ATTN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Sizes of one attention call; attn/mixer.h says what each array looks like. All are >= 1. */
+typedef struct attn_shape {
+    int64_t batch, heads, kv_heads;
+    int64_t n, m;  /* queries, keys */
+    int64_t d, dv; /* columns of q and k; columns of v and of the answer */
+} attn_shape;
+
+/* Which keys a query may see. The arrays are borrowed. */
+typedef struct attn_mask {
+    bool causal;             /* key j is visible to query i when j <= i + (m - n) */
+    const int64_t *lengths;  /* (batch) valid keys of each row, 0..m; NULL: all. When n == m, queries
+                                at or beyond the length are padding too and answer 0 */
+    const uint8_t *key_mask; /* (batch, m), 0 hides a key; NULL: none hidden */
+} attn_mask;
+
+typedef struct attn_mix_params {
+    float scale; /* multiplies q.k; attn_default_scale(d) unless the client gave one */
+    attn_mask mask;
+} attn_mix_params;
+
+typedef struct attn_phase {
+    const char *name;
+    int64_t tiles;
+    double tile_ns; /* predicted time of an average tile on one core */
+} attn_phase;
+
+enum { ATTN_MAX_PHASES = 4 };
+
+struct attn_mixer;
+struct attn_kernels;
+
+typedef struct attn_plan {
+    const struct attn_mixer *mixer;
+    const struct attn_kernels *kernels;
+    attn_shape shape;
+    attn_mix_params params;
+    int phase_count;
+    attn_phase phases[ATTN_MAX_PHASES];
+    int tile_rows;        /* queries in a tile of the main phase */
+    size_t shared_bytes;  /* workspace that all tiles share */
+    size_t scratch_bytes; /* workspace each worker needs of its own */
+} attn_plan;
+
+/* 1 / sqrt(d). */
+float attn_default_scale(int64_t d);
+
+/* Sum over phases of tiles * tile_ns: one core's time for the whole plan. */
+double attn_plan_ns(const attn_plan *plan);
+
+/* Bound on the workspace when `workers` run the plan at once. */
+size_t attn_plan_bytes(const attn_plan *plan, int workers);
+
+#endif
