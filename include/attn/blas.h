@@ -8,7 +8,8 @@
 /* Hold the library to one thread a call. Once, before the first worker starts. */
 void attn_blas_init(void);
 
-/* Make the calling thread take its buffer now: the library hangs or aborts when that fails later. */
+/* Make the calling thread take its buffer now: the library hangs or aborts when that fails later.
+ */
 void attn_blas_warm(void);
 
 /* Version and kernel in use, e.g. "OpenBLAS 0.3.21 Haswell". Static storage. */

@@ -1,4 +1,5 @@
-/* Element types that tensors arrive in; everything is widened or narrowed to float32 at the door. */
+/* Element types that tensors arrive in; everything is widened or narrowed to float32 at the door.
+ */
 #ifndef ATTN_DTYPE_H
 #define ATTN_DTYPE_H
 

@@ -15,9 +15,9 @@ typedef enum attn_isa {
 
 typedef struct attn_machine {
     attn_isa isa;
-    int cores;               /* usable: the smallest of online, affinity and the cgroup's quota */
+    int cores; /* usable: the smallest of online, affinity and the cgroup's quota */
     size_t l1d_bytes, l2_bytes, l3_bytes;
-    size_t memory_bytes;     /* the smaller of RAM and the cgroup's limit */
+    size_t memory_bytes;        /* the smaller of RAM and the cgroup's limit */
     double attend_flops_per_ns; /* of one core inside the fused attention tile, measured */
 } attn_machine;
 

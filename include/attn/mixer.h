@@ -54,7 +54,7 @@ const attn_mixer *attn_mixer_find(const char *name);
 
 /* Check that the sizes make sense together, then let the mixer plan. */
 attn_status attn_mixer_plan(const attn_mixer *mixer, const attn_machine *machine,
-                            const attn_mix_params *params, const attn_shape *shape,
-                            attn_plan *plan, attn_error *error);
+                            const attn_mix_params *params, const attn_shape *shape, attn_plan *plan,
+                            attn_error *error);
 
 #endif

@@ -20,9 +20,9 @@ typedef struct attn_shape {
 
 /* Which keys a query may see. The arrays are borrowed. */
 typedef struct attn_mask {
-    bool causal;             /* key j is visible to query i when j <= i + (m - n) */
-    const int64_t *lengths;  /* (batch) valid keys of each row, 0..m; NULL: all. When n == m, queries
-                                at or beyond the length are padding too and answer 0 */
+    bool causal;            /* key j is visible to query i when j <= i + (m - n) */
+    const int64_t *lengths; /* (batch) valid keys of each row, 0..m; NULL: all. When n == m, queries
+                               at or beyond the length are padding too and answer 0 */
     const uint8_t *key_mask; /* (batch, m), 0 hides a key; NULL: none hidden */
 } attn_mask;
 
@@ -37,7 +37,9 @@ typedef struct attn_phase {
     double tile_ns; /* predicted time of an average tile on one core */
 } attn_phase;
 
-enum { ATTN_MAX_PHASES = 4 };
+enum {
+    ATTN_MAX_PHASES = 4
+};
 
 struct attn_mixer;
 struct attn_kernels;

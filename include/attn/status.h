@@ -1,7 +1,8 @@
 /* How a call ended, and the one sentence that tells a person why.
  *
  * Functions that can fail return attn_status and, where the reason is worth a sentence, fill an
- * attn_error. The first cause wins: attn_error_set never overwrites an error that is already set. */
+ * attn_error. The first cause wins: attn_error_set never overwrites an error that is already set.
+ */
 #ifndef ATTN_STATUS_H
 #define ATTN_STATUS_H
 

@@ -1,0 +1,11 @@
+/* Fused attention for AVX2 and FMA. */
+#include "kernels/vec_avx2.h"
+
+#include "kernels/attention_tile.h"
+
+const attn_kernels attn_kernels_avx2 = {
+    .isa = ATTN_ISA_AVX2,
+    .panel_rows = PANEL,
+    .attend_bytes = attend_bytes,
+    .attend = attend,
+};

@@ -1,0 +1,11 @@
+/* Fused attention for AVX-512 F. */
+#include "kernels/vec_avx512.h"
+
+#include "kernels/attention_tile.h"
+
+const attn_kernels attn_kernels_avx512 = {
+    .isa = ATTN_ISA_AVX512,
+    .panel_rows = PANEL,
+    .attend_bytes = attend_bytes,
+    .attend = attend,
+};

@@ -1,0 +1,399 @@
+/* Fused attention over one tile of queries, written once for every vector ISA. An overlay includes
+ * its vec_<isa>.h and then this file.
+ *
+ * The idea of FlashAttention (Dao et al. 2022, algorithm 1): walk the keys in blocks, keep a
+ * running maximum and sum for every query, and rescale the answer when the maximum grows; the n x m
+ * matrix never exists. The layout is our own choice: queries live in the SIMD lanes. A *panel* is 3
+ * vectors of queries (24 on AVX2, 48 on AVX-512), held transposed, so that
+ *
+ *     scores (key, PANEL)  = K . q      K broadcast from where the client's rows lie
+ *     answer (column, PANEL) += V^T . p   V likewise, p being the scores after the exponential
+ *
+ * are the same small product (`multiply`), K and V are never packed, and the softmax runs down the
+ * lanes without a horizontal step. Scores are in units of log2, since 2^x is what the exponential
+ * computes anyway. Each block's p V is summed from zero and then added: peaked rows lose less.
+ *
+ * Every row's arithmetic is independent of its neighbours and of the tile's size, so an answer's
+ * bits do not depend on how rows were dealt to tiles. */
+#ifndef ATTN_ATTENTION_TILE_H
+#define ATTN_ATTENTION_TILE_H
+
+#include "kernels/kernels.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    PANEL = 3 * VF_LANES,
+    KEY_BLOCK = 192,     /* keys whose scores are held at once: K, V and p stay in L2, p in L1 */
+    GATHER_REACH = 4096, /* furthest a block looks for visible keys: floats count rows and
+                            positions exactly, and much longer blocks would only hide skipping */
+};
+
+#define LOG2_E 1.44269504088896341
+
+/* The compiler would rather fold a panel load into each multiply-add that uses it, which makes the
+ * product wait for loads (16 for 12 multiply-adds instead of 7). This costs nothing but forbids it:
+ * the value must sit in a register here. */
+#define VF_PIN(x) __asm__("" : "+v"(x))
+
+typedef struct query_panel {
+    float *q;        /* (d, PANEL) queries times scale log2 e; rows past the tile's end are 0 */
+    float *answer;   /* (dv, PANEL) sum of p v, not yet divided by the sum of p */
+    vf maximum[3];   /* of the scores so far */
+    vf sum[3];       /* of p = 2^(score - maximum) */
+    vf seen[3];      /* 1 where the row has seen a key, else 0: decided on masks, never on values */
+    int first, last; /* rows of the tile in lanes 0 and PANEL - 1 (the last real one) */
+} query_panel;
+
+/* Keys worked on together, with `position` counted from the block's start. */
+typedef struct key_block {
+    const float *k, *v;
+    ptrdiff_t k_stride, v_stride;
+    const int *position; /* of each key, ascending; NULL when key t is at position t */
+    int keys;
+    int first, last; /* row r sees positions first + r .. last + r */
+} key_block;
+
+typedef struct workspace {
+    query_panel *panels;
+    float *scores; /* (KEY_BLOCK, PANEL) scores, then p */
+    float *k, *v;  /* gathered keys and values when a mask has holes, else NULL */
+    int *position;
+} workspace;
+
+static size_t attend_bytes(int rows, int d, int dv, bool masked)
+{
+    size_t panels = ((size_t)rows + PANEL - 1) / PANEL;
+    size_t columns = (size_t)d + (size_t)dv;
+    size_t bytes = attn_arena_round(panels * sizeof(query_panel)) +
+                   panels * columns * PANEL * sizeof(float) + KEY_BLOCK * PANEL * sizeof(float);
+    if (masked)
+        bytes += attn_arena_round(KEY_BLOCK * (size_t)d * sizeof(float)) +
+                 attn_arena_round(KEY_BLOCK * (size_t)dv * sizeof(float)) +
+                 attn_arena_round(KEY_BLOCK * sizeof(int));
+    return bytes;
+}
+
+/* 2^x for x <= 0 (relative error 1.7e-7), NaN for NaN, exactly 1 for 0, exactly 0 for x <= -127. */
+VF_INLINE vf vf_exp2(vf x)
+{
+    /* Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits. */
+    const vf shifter = vf_set(12582912.0F);
+    /* Operands in this order let a NaN through. At -127 the exponent field comes out as 0: a hidden
+     * key's score of -infinity gives exactly 0 without a compare. */
+    x = vf_max(vf_set(-127.0F), x);
+    vf shifted = vf_add(x, shifter);
+    vf f = vf_sub(x, vf_sub(shifted, shifter));
+    /* Our own minimax fit of 2^f on [-1/2, 1/2] in relative error, with the constant held at 1. */
+    vf p = vf_fma(vf_set(0.00132647285F), f, vf_set(0.00967151392F));
+    p = vf_fma(p, f, vf_set(0.0555073358F));
+    p = vf_fma(p, f, vf_set(0.240222424F));
+    p = vf_fma(p, f, vf_set(0.693147004F));
+    p = vf_fma(p, f, vf_set(1.0F));
+    return vf_add_exponent(p, shifted);
+}
+
+/* to[c][r] = from[r][c] */
+static void transpose(const float *from, ptrdiff_t from_stride, int rows, int columns, float *to,
+                      ptrdiff_t to_stride)
+{
+    int whole_rows = rows - rows % VF_LANES, whole_columns = columns - columns % VF_LANES;
+    for (int r = 0; r < whole_rows; r += VF_LANES) {
+        for (int c = 0; c < whole_columns; c += VF_LANES) {
+            vf square[VF_LANES];
+            for (int i = 0; i < VF_LANES; i++)
+                square[i] = vf_load_unaligned(from + (r + i) * from_stride + c);
+            vf_transpose(square);
+            for (int i = 0; i < VF_LANES; i++)
+                vf_store_unaligned(to + (c + i) * to_stride + r, square[i]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int c = r < whole_rows ? whole_columns : 0; c < columns; c++)
+            to[c * to_stride + r] = from[r * from_stride + c];
+}
+
+/* sum[r] = sum over t of a[r*row + t*step] * b[t]: `rows` broadcast values against a panel row, the
+ * one product both halves of attention are made of. `rows` is a constant where this is inlined. */
+VF_INLINE void multiply(int rows, const float *a, ptrdiff_t row, ptrdiff_t step, const float *b,
+                        int count, vf sum[][3])
+{
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+        /* -0.0 and not 0.0: it is the one number that adding never changes, sign included. */
+        sum[r][0] = sum[r][1] = sum[r][2] = vf_set(-0.0F);
+#pragma GCC unroll 4
+    for (int t = 0; t < count; t++, a += step, b += PANEL) {
+        vf b0 = vf_load(b), b1 = vf_load(b + VF_LANES), b2 = vf_load(b + 2 * VF_LANES);
+        VF_PIN(b0);
+        VF_PIN(b1);
+        VF_PIN(b2);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            vf x = vf_set(a[r * row]);
+            VF_PIN(x);
+            sum[r][0] = vf_fma(x, b0, sum[r][0]);
+            sum[r][1] = vf_fma(x, b1, sum[r][1]);
+            sum[r][2] = vf_fma(x, b2, sum[r][2]);
+        }
+    }
+}
+
+VF_INLINE int position_of(const key_block *block, int key)
+{
+    return block->position ? block->position[key] : key;
+}
+
+/* Put -infinity where a row does not see the key at `position`, and note the rows that do. */
+VF_INLINE void hide(const key_block *block, int position, query_panel *panel, vf score[3])
+{
+    vf low = vf_set((float)(position - block->last)),
+       high = vf_set((float)(position - block->first));
+    for (int c = 0; c < 3; c++) {
+        vf row = vf_add(vf_lane_numbers(), vf_set((float)(panel->first + c * VF_LANES)));
+        vmask visible = vf_between(row, low, high);
+        score[c] = vf_select(visible, score[c], vf_set(-INFINITY));
+        panel->seen[c] = vf_select(visible, vf_set(1.0F), panel->seen[c]);
+    }
+}
+
+/* Scores of `keys` keys (a constant where inlined) from key `j` on, and their maximum. */
+VF_INLINE void score_keys(int keys, const key_block *block, int j, int d, query_panel *panel,
+                          float *scores, vf maximum[3])
+{
+    vf score[VF_ROWS][3];
+    multiply(keys, block->k + j * block->k_stride, block->k_stride, 1, panel->q, d, score);
+    bool hidden = position_of(block, j) < block->first + panel->last ||
+                  position_of(block, j + keys - 1) > block->last + panel->first;
+    if (hidden)
+        for (int i = 0; i < keys; i++)
+            hide(block, position_of(block, j + i), panel, score[i]);
+    else
+        panel->seen[0] = panel->seen[1] = panel->seen[2] = vf_set(1.0F);
+#pragma GCC unroll 8
+    for (int i = 0; i < keys; i++) {
+#pragma GCC unroll 3
+        for (int c = 0; c < 3; c++) {
+            vf_store(scores + i * PANEL + c * VF_LANES, score[i][c]);
+            maximum[c] = vf_max(score[i][c], maximum[c]);
+        }
+    }
+}
+
+/* scores = 2^(scores - maximum), added up into sum. */
+static void exponentiate(float *scores, int keys, const vf maximum[3], vf sum[3])
+{
+    vf sum0 = vf_set(0), sum1 = vf_set(0), sum2 = vf_set(0);
+    for (int j = 0; j < keys; j++, scores += PANEL) {
+        vf p0 = vf_exp2(vf_sub(vf_load(scores), maximum[0]));
+        vf p1 = vf_exp2(vf_sub(vf_load(scores + VF_LANES), maximum[1]));
+        vf p2 = vf_exp2(vf_sub(vf_load(scores + 2 * VF_LANES), maximum[2]));
+        vf_store(scores, p0);
+        vf_store(scores + VF_LANES, p1);
+        vf_store(scores + 2 * VF_LANES, p2);
+        sum0 = vf_add(sum0, p0);
+        sum1 = vf_add(sum1, p1);
+        sum2 = vf_add(sum2, p2);
+    }
+    sum[0] = sum0;
+    sum[1] = sum1;
+    sum[2] = sum2;
+}
+
+/* answer = answer * keep + p V for `columns` columns (a constant where inlined) from `c` on. */
+VF_INLINE void mix_columns(int columns, const key_block *block, int from, int keys, int c,
+                           const float *p, const vf keep[3], float *answer)
+{
+    vf mixed[VF_ROWS][3];
+    multiply(columns, block->v + from * block->v_stride + c, 1, block->v_stride, p, keys, mixed);
+#pragma GCC unroll 8
+    for (int i = 0; i < columns; i++) {
+#pragma GCC unroll 3
+        for (int l = 0; l < 3; l++) {
+            float *at = answer + (c + i) * PANEL + l * VF_LANES;
+            vf_store(at, vf_fma(vf_load(at), keep[l], mixed[i][l]));
+        }
+    }
+}
+
+/* First key of the block at `position` or later. */
+static int first_key_at(const key_block *block, int position)
+{
+    int key = position < 0 ? 0 : position;
+    if (block->position)
+        for (key = 0; key < block->keys && block->position[key] < position;)
+            key++;
+    return key < block->keys ? key : block->keys;
+}
+
+/* One panel against one block. Returns the number of keys it computed scores for. */
+static int absorb_block(const key_block *block, int d, int dv, query_panel *panel, float *scores)
+{
+    int from = first_key_at(block, block->first + panel->first);
+    int to = first_key_at(block, block->last + panel->last + 1);
+    if (from >= to)
+        return 0;
+    int keys = to - from, j = 0;
+    vf maximum[3] = {panel->maximum[0], panel->maximum[1], panel->maximum[2]}, keep[3], sum[3];
+    for (; j + VF_ROWS <= keys; j += VF_ROWS)
+        score_keys(VF_ROWS, block, from + j, d, panel, scores + j * PANEL, maximum);
+    for (; j < keys; j++)
+        score_keys(1, block, from + j, d, panel, scores + j * PANEL, maximum);
+    exponentiate(scores, keys, maximum, sum);
+    for (int c = 0; c < 3; c++) {
+        keep[c] = vf_exp2(vf_sub(panel->maximum[c], maximum[c]));
+        panel->sum[c] = vf_fma(panel->sum[c], keep[c], sum[c]);
+        panel->maximum[c] = maximum[c];
+    }
+    int c = 0;
+    for (; c + VF_ROWS <= dv; c += VF_ROWS)
+        mix_columns(VF_ROWS, block, from, keys, c, scores, keep, panel->answer);
+    for (; c < dv; c++)
+        mix_columns(1, block, from, keys, c, scores, keep, panel->answer);
+    return keys;
+}
+
+/* Copy the visible keys of [from, from + reach) together until the block is full. */
+static int64_t gather_block(const attn_tile *t, int64_t from, int64_t reach, const workspace *space,
+                            key_block *block)
+{
+    int keys = 0, offset = 0;
+    for (; offset < reach && keys < KEY_BLOCK; offset++) {
+        int64_t j = from + offset;
+        if (!t->key_mask[j])
+            continue;
+        memcpy(space->k + (size_t)keys * (size_t)t->d, t->k + j * t->k_stride,
+               (size_t)t->d * sizeof(float));
+        memcpy(space->v + (size_t)keys * (size_t)t->dv, t->v + j * t->v_stride,
+               (size_t)t->dv * sizeof(float));
+        space->position[keys++] = offset;
+    }
+    *block = (key_block){.k = space->k,
+                         .v = space->v,
+                         .k_stride = t->d,
+                         .v_stride = t->dv,
+                         .position = space->position,
+                         .keys = keys};
+    return from + offset;
+}
+
+/* An edge of the band counted from the block's start. Far ones are pulled in, since floats compare
+ * them; no row of a tile can tell. */
+static int edge(int64_t at, int64_t from)
+{
+    const int64_t far = 1 << 22;
+    int64_t offset = at - from;
+    return (int)(offset < -far ? -far : offset > far ? far : offset);
+}
+
+/* Fill `block` with the next visible keys of the span from `from` on; returns where it stopped. */
+static int64_t next_block(const attn_tile *t, const attn_span *span, int64_t from,
+                          const workspace *space, key_block *block)
+{
+    const uint8_t *visible = t->key_mask;
+    if (visible)
+        while (from < span->end && !visible[from])
+            from++;
+    int64_t left = span->end - from, run = 0;
+    int64_t whole = left < KEY_BLOCK ? left : KEY_BLOCK;
+    while (visible && run < whole && visible[from + run])
+        run++;
+    int64_t end = from + whole;
+    if (!visible || run == whole)
+        *block = (key_block){.k = t->k + from * t->k_stride,
+                             .v = t->v + from * t->v_stride,
+                             .k_stride = t->k_stride,
+                             .v_stride = t->v_stride,
+                             .keys = (int)whole};
+    else
+        end = gather_block(t, from, left < GATHER_REACH ? left : GATHER_REACH, space, block);
+    block->first = edge(span->first, from);
+    block->last = edge(span->last, from);
+    return end;
+}
+
+static void open_panel(const attn_tile *t, int first, query_panel *panel)
+{
+    int rows = t->rows - first < PANEL ? t->rows - first : PANEL;
+    panel->first = first;
+    panel->last = first + rows - 1;
+    if (rows < PANEL)
+        memset(panel->q, 0, (size_t)t->d * PANEL * sizeof(float));
+    transpose(t->q + first * t->q_stride, t->q_stride, rows, t->d, panel->q, PANEL);
+    vf scale = vf_set((float)(t->scale * LOG2_E));
+    for (int i = 0; i < t->d * PANEL; i += VF_LANES)
+        vf_store(panel->q + i, vf_mul(vf_load(panel->q + i), scale));
+    for (int i = 0; i < t->dv * PANEL; i += VF_LANES)
+        vf_store(panel->answer + i, vf_set(-0.0F));
+    for (int c = 0; c < 3; c++) {
+        /* Finite: infinity minus infinity would poison a row whose first block is all hidden. */
+        panel->maximum[c] = vf_set(-FLT_MAX);
+        panel->sum[c] = panel->seen[c] = vf_set(0);
+    }
+}
+
+static void close_panel(const attn_tile *t, query_panel *panel)
+{
+    for (int c = 0; c < 3; c++) {
+        vf inverse = vf_div(vf_set(1.0F), panel->sum[c]);
+        vmask seen = vf_between(panel->seen[c], vf_set(1.0F), vf_set(1.0F));
+        for (int i = 0; i < t->dv; i++) {
+            float *at = panel->answer + i * PANEL + c * VF_LANES;
+            vf_store(at, vf_select(seen, vf_mul(vf_load(at), inverse), vf_set(0)));
+        }
+    }
+    transpose(panel->answer, PANEL, t->dv, panel->last - panel->first + 1,
+              t->out + panel->first * t->out_stride, t->out_stride);
+}
+
+static bool open_workspace(const attn_tile *t, attn_arena *scratch, workspace *space)
+{
+    int panels = (t->rows + PANEL - 1) / PANEL;
+    size_t d = (size_t)t->d, dv = (size_t)t->dv;
+    *space = (workspace){.panels = attn_arena_take(scratch, (size_t)panels * sizeof(query_panel)),
+                         .scores = attn_arena_take(scratch, KEY_BLOCK * PANEL * sizeof(float))};
+    if (!space->panels || !space->scores)
+        return false;
+    for (int p = 0; p < panels; p++) {
+        space->panels[p].q = attn_arena_take(scratch, d * PANEL * sizeof(float));
+        space->panels[p].answer = attn_arena_take(scratch, dv * PANEL * sizeof(float));
+        if (!space->panels[p].q || !space->panels[p].answer)
+            return false;
+    }
+    if (!t->key_mask)
+        return true;
+    space->k = attn_arena_take(scratch, KEY_BLOCK * d * sizeof(float));
+    space->v = attn_arena_take(scratch, KEY_BLOCK * dv * sizeof(float));
+    space->position = attn_arena_take(scratch, KEY_BLOCK * sizeof(int));
+    return space->k && space->v && space->position;
+}
+
+static attn_status attend(const attn_tile *t, attn_arena *scratch, uint64_t *scores)
+{
+    size_t mark = scratch->used;
+    workspace space;
+    if (!open_workspace(t, scratch, &space))
+        return ATTN_NO_MEMORY;
+    int panels = (t->rows + PANEL - 1) / PANEL;
+    for (int p = 0; p < panels; p++)
+        open_panel(t, p * PANEL, &space.panels[p]);
+    for (int s = 0; s < t->span_count; s++) {
+        key_block block;
+        for (int64_t j = t->spans[s].begin; j < t->spans[s].end;) {
+            j = next_block(t, &t->spans[s], j, &space, &block);
+            for (int p = 0; p < panels; p++) {
+                query_panel *panel = &space.panels[p];
+                int keys = absorb_block(&block, t->d, t->dv, panel, space.scores);
+                *scores += (uint64_t)keys * (uint64_t)(panel->last - panel->first + 1);
+            }
+        }
+    }
+    for (int p = 0; p < panels; p++)
+        close_panel(t, &space.panels[p]);
+    attn_arena_rewind(scratch, mark);
+    return ATTN_OK;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* Which kernel tables this CPU can run. */
+#include "kernels/kernels.h"
+
+const attn_kernels *attn_kernels_find(attn_isa isa)
+{
+    switch (isa) {
+    case ATTN_ISA_SCALAR:
+        return &attn_kernels_scalar;
+#ifdef __x86_64__
+    case ATTN_ISA_AVX2:
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &attn_kernels_avx2
+                                                                               : NULL;
+    case ATTN_ISA_AVX512:
+        return __builtin_cpu_supports("avx512f") ? &attn_kernels_avx512 : NULL;
+#else
+    case ATTN_ISA_AVX2:
+    case ATTN_ISA_AVX512:
+        return NULL;
+#endif
+    }
+    return NULL;
+}

@@ -1,0 +1,62 @@
+/* The table of kernels an instruction set offers.
+ *
+ * attention_scalar.c is the truth: plain loops that define what correct means. An overlay,
+ * attention_<isa>.c, does the same work with that ISA's vectors; the CPU is asked which ones it can
+ * run before any is called. A new ISA is one vec_<isa>.h (its vocabulary), one attention_<isa>.c,
+ * and a line in kernels.c. */
+#ifndef ATTN_KERNELS_H
+#define ATTN_KERNELS_H
+
+#include "attn/arena.h"
+#include "attn/machine.h"
+#include "attn/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* An edge that is not there: far enough to hide nothing, near enough that adding a row cannot
+ * overflow. */
+#define ATTN_NO_EDGE ((int64_t)1 << 62)
+
+/* Keys [begin, end), of which query row r of the tile sees those with first + r <= j <= last + r:
+ * a band along the diagonal. Spans of a tile ascend and do not overlap. */
+typedef struct attn_span {
+    int64_t begin, end;
+    int64_t first, last;
+} attn_span;
+
+/* One tile of fused attention: `rows` queries of one head against the keys they may see. */
+typedef struct attn_tile {
+    const float *q, *k, *v; /* (rows, d), (m, d), (m, dv), rows `*_stride` floats apart */
+    float *out;             /* (rows, dv) */
+    ptrdiff_t q_stride, k_stride, v_stride, out_stride;
+    int rows, d, dv;
+    float scale;
+    const attn_span *spans;
+    int span_count;
+    const uint8_t *key_mask; /* (m), 0 hides a key; NULL: none hidden */
+} attn_tile;
+
+typedef struct attn_kernels {
+    attn_isa isa;
+    int panel_rows; /* queries that share vector registers; tiles are best a multiple of it */
+    /* Workspace that attend takes from its arena for a tile of these sizes at most. */
+    size_t (*attend_bytes)(int rows, int d, int dv, bool masked);
+    /* out = softmax(scale q k^T over the visible keys) v, without ever holding a full row of
+     * scores. A row that sees no key becomes 0. *scores grows by the query-key scores computed.
+     * Keys outside the spans or hidden by key_mask are never read; a key that only some rows of the
+     * tile see is read for all of them and must be finite not to disturb the others. */
+    attn_status (*attend)(const attn_tile *tile, attn_arena *scratch, uint64_t *scores);
+} attn_kernels;
+
+/* The table of an instruction set, or NULL when this CPU (or this build) lacks it. */
+const attn_kernels *attn_kernels_find(attn_isa isa);
+
+extern const attn_kernels attn_kernels_scalar;
+#ifdef __x86_64__
+extern const attn_kernels attn_kernels_avx2;
+extern const attn_kernels attn_kernels_avx512;
+#endif
+
+#endif
