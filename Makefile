@@ -12,7 +12,7 @@ REVISION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 CC = gcc
 PACKAGES := libmicrohttpd jansson openblas libuv
 WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
-MODE_release := -O2 -g
+MODE_release := -O3 -g
 MODE_debug := -O0 -g
 MODE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 MODE_tsan := -O1 -g -fsanitize=thread

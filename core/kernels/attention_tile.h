@@ -66,9 +66,10 @@ typedef struct workspace {
 static size_t attend_bytes(int rows, int d, int dv, bool masked)
 {
     size_t panels = ((size_t)rows + PANEL - 1) / PANEL;
-    size_t columns = (size_t)d + (size_t)dv;
-    size_t bytes = attn_arena_round(panels * sizeof(query_panel)) +
-                   panels * columns * PANEL * sizeof(float) + KEY_BLOCK * PANEL * sizeof(float);
+    size_t panel = attn_arena_round((size_t)d * PANEL * sizeof(float)) +
+                   attn_arena_round((size_t)dv * PANEL * sizeof(float));
+    size_t bytes = attn_arena_round(panels * sizeof(query_panel)) + panels * panel +
+                   attn_arena_round(KEY_BLOCK * PANEL * sizeof(float));
     if (masked)
         bytes += attn_arena_round(KEY_BLOCK * (size_t)d * sizeof(float)) +
                  attn_arena_round(KEY_BLOCK * (size_t)dv * sizeof(float)) +

@@ -1,0 +1,378 @@
+/* A request's stages, each one or more phases of tiles:
+ *
+ *   READ     a slice of the body a tile, one after the other, so that a long body yields
+ *   DECIDE   (at the barrier) options, sizes, backend, memory
+ *   COMPUTE  the plan's phases
+ *   PRINT    pieces of the answer, in any order; also where a NaN is found
+ *
+ * Workers own everything here from start to done; the loop thread reads it after. */
+#include "server/attend/attend.h"
+
+#include "attn/dtype.h"
+#include "server/attend/decision.h"
+#include "server/attend/reply.h"
+#include "server/codec/body.h"
+#include "server/codec/output.h"
+#include "server/loop.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum {
+    SLICE_BYTES = 512 << 10, /* of body text a tile reads */
+};
+/* What reading and printing cost, for the order in which jobs are served; about right is enough. */
+#define READ_NS_PER_BYTE   1.5
+#define PRINT_NS_PER_FLOAT 30.0
+
+typedef enum stage {
+    READ,
+    COMPUTE,
+    PRINT,
+} stage;
+
+typedef struct attend {
+    srv_job job; /* first: the executor hands it back */
+    srv_request *request;
+    bool plan_only;
+    stage stage;
+    int phase; /* of the plan */
+
+    srv_body *body;
+    srv_body_step step;
+    srv_options options;
+    srv_inputs inputs;
+    srv_call call;
+    srv_decision decision;
+    attn_mix_io io;
+    float *out;
+    srv_output output;
+    srv_part *pieces; /* of the printed output */
+    int64_t piece_count;
+    atomic_llong first_bad; /* index of the first output that is not finite */
+
+    bool refused;
+    srv_problem problem;
+    int64_t submitted_ns, read_ns, computed_ns; /* when each stage ended */
+} attend;
+
+static attend *of_job(srv_job *job)
+{
+    return (attend *)(void *)job;
+}
+
+static bool refuse(attend *a, srv_problem problem)
+{
+    a->refused = true;
+    a->problem = problem;
+    return false;
+}
+
+static bool returns_output(const attend *a)
+{
+    return srv_options_bool(&a->options, SRV_FIELD_RETURN_OUTPUT, true);
+}
+
+static int64_t output_count(const attn_shape *s)
+{
+    int64_t rows = s->batch * s->heads, count;
+    if (__builtin_mul_overflow(rows, s->n, &count) ||
+        __builtin_mul_overflow(count, s->dv, &count))
+        return INT64_MAX;
+    return count;
+}
+
+/* Refuse what can never fit: the answer's size is the product of what the client chose freely. */
+static bool fits_memory(attend *a)
+{
+    const double text_bytes_per_float = 16;
+    double floats = (double)output_count(&a->call.shape);
+    double bytes = floats * (sizeof(float) + (returns_output(a) ? text_bytes_per_float : 0)) +
+                   (double)attn_plan_bytes(&a->decision.plan, a->request->server->workers);
+    double limit = (double)a->request->server->machine.memory_bytes * 0.75;
+    if (bytes <= limit)
+        return true;
+    return refuse(a, srv_problem_make(SRV_PROBLEM_TOO_LARGE, NULL,
+                                      "the answer needs %.0f bytes, over the limit of %.0f bytes; "
+                                      "send fewer queries, heads or columns of v",
+                                      bytes, limit));
+}
+
+static void gather_inputs(attend *a)
+{
+    a->inputs = (srv_inputs){
+        .q = srv_body_tensor(a->body, "q"),
+        .k = srv_body_tensor(a->body, "k"),
+        .v = srv_body_tensor(a->body, "v"),
+        .e = srv_body_tensor(a->body, "e"),
+        .f = srv_body_tensor(a->body, "f"),
+        .omega = srv_body_tensor(a->body, "omega"),
+        .input = srv_body_tensor(a->body, "input"),
+        .key_mask = srv_body_tensor(a->body, "key_mask"),
+    };
+}
+
+static attn_status read_call(attend *a, attn_error *error)
+{
+    bool from_shape = a->plan_only && !a->inputs.q && !a->inputs.k && !a->inputs.v;
+    return from_shape ? srv_call_from_shape(&a->call, &a->options, error)
+                      : srv_call_read(&a->call, &a->inputs, &a->options, error);
+}
+
+static attn_status decide(attend *a, attn_error *error)
+{
+    attn_status status =
+        srv_options_read(&a->options, srv_body_fields(a->body), a->plan_only, error);
+    if (status != ATTN_OK)
+        return status;
+    const char *model = srv_options_string(&a->options, SRV_FIELD_MODEL, NULL);
+    if (model) {
+        refuse(a, srv_problem_make(SRV_PROBLEM_NOT_FOUND, "model",
+                                   "no model \"%.64s\" is loaded; GET /v1/models lists them", model));
+        return ATTN_OK;
+    }
+    status = read_call(a, error);
+    if (status == ATTN_OK)
+        status = srv_decide(&a->decision, a->request->server, &a->call, &a->inputs, &a->options,
+                            error);
+    return status;
+}
+
+static attn_view view_of(const srv_tensor *t, int64_t heads, int64_t rows, int64_t columns)
+{
+    return attn_view_dense(t->data, heads, rows, columns);
+}
+
+static bool open_io(attend *a)
+{
+    const attn_shape *s = &a->call.shape;
+    size_t shared = a->decision.plan.shared_bytes;
+    a->out = malloc((size_t)output_count(s) * sizeof *a->out);
+    a->io = (attn_mix_io){
+        .q = view_of(a->inputs.q, s->heads, s->n, s->d),
+        .k = view_of(a->inputs.k, s->kv_heads, s->m, s->d),
+        .v = view_of(a->inputs.v, s->kv_heads, s->m, s->dv),
+        .out = attn_view_dense(a->out, s->heads, s->n, s->dv),
+        .shared = shared ? aligned_alloc(ATTN_ALIGN, attn_arena_round(shared)) : NULL,
+    };
+    if (!a->out || (shared && !a->io.shared))
+        return refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
+    const srv_tensor *q = a->inputs.q;
+    a->output = (srv_output){.data = a->out, .rank = q->rank, .form = q->form};
+    for (int i = 0; i < q->rank; i++)
+        a->output.dim[i] = q->dim[i];
+    a->output.dim[q->rank - 1] = s->dv;
+    a->piece_count = srv_output_pieces(&a->output);
+    a->pieces = calloc((size_t)a->piece_count, sizeof *a->pieces);
+    return a->pieces || refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
+}
+
+/* The client's deadline counts from the request's first header. */
+static void set_deadline(attend *a)
+{
+    double fallback = (double)a->request->server->config.default_deadline_ms;
+    double ms = srv_options_real(&a->options, SRV_FIELD_DEADLINE_MS, fallback);
+    if (ms > 0)
+        a->job.deadline_ns = a->request->arrived_ns + (int64_t)(ms * 1e6);
+}
+
+/* After the last slice: false when the work ends here. */
+static bool after_read(attend *a)
+{
+    attn_error error = {0};
+    a->read_ns = srv_now_ns();
+    attn_status status = decide(a, &error);
+    if (a->refused)
+        return false;
+    if (status != ATTN_OK)
+        return refuse(a, srv_problem_from(status, &error));
+    set_deadline(a);
+    return fits_memory(a) && !a->plan_only && open_io(a);
+}
+
+static bool next_slice(attend *a, attn_phase *phase)
+{
+    double slices = (double)a->request->body_length / SLICE_BYTES;
+    a->job.remaining_ns = slices * SLICE_BYTES * READ_NS_PER_BYTE;
+    *phase = (attn_phase){"read", 1, SLICE_BYTES * READ_NS_PER_BYTE};
+    return true;
+}
+
+static bool next_compute(attend *a, attn_phase *phase)
+{
+    const attn_plan *plan = &a->decision.plan;
+    double print_ns = (double)output_count(&plan->shape) * PRINT_NS_PER_FLOAT;
+    if (a->stage != COMPUTE) {
+        a->stage = COMPUTE;
+        a->phase = -1;
+        a->job.scratch_bytes = plan->scratch_bytes;
+    }
+    if (++a->phase < plan->phase_count) {
+        *phase = plan->phases[a->phase];
+        a->job.remaining_ns = print_ns;
+        for (int p = a->phase + 1; p < plan->phase_count; p++)
+            a->job.remaining_ns += (double)plan->phases[p].tiles * plan->phases[p].tile_ns;
+        return true;
+    }
+    a->stage = PRINT;
+    a->computed_ns = srv_now_ns();
+    a->job.scratch_bytes = 0;
+    a->job.remaining_ns = 0;
+    *phase = (attn_phase){"print", a->piece_count, print_ns / (double)a->piece_count};
+    return true;
+}
+
+static bool next(srv_job *job, attn_phase *phase)
+{
+    attend *a = of_job(job);
+    if (a->refused || a->stage == PRINT)
+        return false;
+    if (a->stage == READ) {
+        if (a->step == SRV_BODY_MORE)
+            return next_slice(a, phase);
+        if (!after_read(a))
+            return false;
+    }
+    return next_compute(a, phase);
+}
+
+static attn_status run_read(attend *a)
+{
+    attn_error error = {0};
+    a->step = srv_body_read(a->body, SLICE_BYTES, &error);
+    if (a->step == SRV_BODY_FAULT)
+        refuse(a, srv_problem_from(error.status, &error));
+    if (a->step == SRV_BODY_DONE)
+        gather_inputs(a);
+    return ATTN_OK;
+}
+
+static void note_bad(attend *a, long long index)
+{
+    long long first = atomic_load(&a->first_bad);
+    while (index < first && !atomic_compare_exchange_weak(&a->first_bad, &first, index))
+        ;
+}
+
+static attn_status run_print(attend *a, int64_t piece)
+{
+    int64_t from = piece * SRV_OUTPUT_PIECE, left = output_count(&a->call.shape) - from;
+    size_t count = (size_t)(left < SRV_OUTPUT_PIECE ? left : SRV_OUTPUT_PIECE);
+    size_t bad = attn_first_non_finite(a->out + from, count);
+    if (bad < count) {
+        note_bad(a, from + (long long)bad);
+        return ATTN_NON_FINITE;
+    }
+    if (!returns_output(a))
+        return ATTN_OK;
+    srv_part *part = &a->pieces[piece];
+    part->data = srv_output_print(&a->output, piece, &part->length);
+    return part->data ? ATTN_OK : ATTN_NO_MEMORY;
+}
+
+static attn_status run(srv_job *job, int64_t tile, attn_arena *scratch)
+{
+    attend *a = of_job(job);
+    switch (a->stage) {
+    case READ:
+        return run_read(a);
+    case COMPUTE:
+        return a->decision.plan.mixer->run(&a->decision.plan, &a->io, a->phase, tile, scratch);
+    case PRINT:
+        break;
+    }
+    return run_print(a, tile);
+}
+
+static void note_failure(attend *a)
+{
+    if (a->job.status != ATTN_NON_FINITE) {
+        refuse(a, srv_problem_from(a->job.status, NULL));
+        return;
+    }
+    int64_t index[SRV_RANK_MAX];
+    char path[SRV_PATH_MAX];
+    srv_tensor_index(index, a->output.dim, a->output.rank, atomic_load(&a->first_bad));
+    srv_tensor_path(path, "output", index, a->output.rank);
+    refuse(a, srv_problem_make(SRV_PROBLEM_NON_FINITE, path,
+                               "%s is not finite: products of these q, k and v overflow float32; "
+                               "scale them down",
+                               path));
+}
+
+static void fill_account(attend *a)
+{
+    srv_account *account = &a->request->account;
+    const attn_plan *plan = &a->decision.plan;
+    int64_t now = srv_now_ns();
+    account->encoding = "json";
+    account->backend = srv_decision_backend(&a->decision);
+    account->rule = a->decision.choice.rule;
+    account->n = a->call.longest;
+    account->parse_s = (double)(a->read_ns - a->job.started_ns) * 1e-9;
+    account->queue_s = (double)(a->job.started_ns - a->submitted_ns) * 1e-9;
+    if (a->plan_only)
+        return;
+    account->tokens = a->call.shape.batch * a->call.shape.n;
+    account->compute_s = (double)(a->computed_ns - a->read_ns) * 1e-9;
+    account->serialize_s = (double)(now - a->computed_ns) * 1e-9;
+    account->predicted_s = a->decision.candidates[a->decision.choice.index].predicted_ms * 1e-3;
+    account->workspace_bytes = a->job.workspace_bytes + plan->shared_bytes;
+}
+
+static void done(srv_job *job)
+{
+    attend *a = of_job(job);
+    if (!a->refused && job->status != ATTN_OK)
+        note_failure(a);
+    if (!a->refused) {
+        fill_account(a);
+        srv_reply reply = {.request = a->request,
+                           .options = &a->options,
+                           .decision = &a->decision,
+                           .call = &a->call,
+                           .plan_only = a->plan_only,
+                           .pieces = returns_output(a) ? a->pieces : NULL,
+                           .piece_count = a->piece_count};
+        srv_reply_write(&reply);
+    }
+    srv_loop_finished(a->request->server->loop, a->request);
+}
+
+static void end_work(void *work)
+{
+    attend *a = work;
+    if (a->refused)
+        srv_request_refuse(a->request, a->problem);
+    for (int64_t i = 0; a->pieces && i < a->piece_count; i++)
+        free(a->pieces[i].data);
+    free(a->pieces);
+    free(a->out);
+    free(a->io.shared);
+    srv_call_free(&a->call);
+    srv_options_free(&a->options);
+    srv_body_close(a->body);
+    free(a);
+}
+
+void srv_attend_start(srv_request *request, bool plan_only)
+{
+    attend *a = calloc(1, sizeof *a);
+    if (a)
+        a->body = srv_body_open(request->body, request->body_length);
+    if (!a || !a->body) {
+        free(a);
+        srv_request_refuse(request, srv_problem_from(ATTN_NO_MEMORY, NULL));
+        return;
+    }
+    a->request = request;
+    a->plan_only = plan_only;
+    a->step = SRV_BODY_MORE;
+    atomic_init(&a->first_bad, INT64_MAX);
+    a->job.next = next;
+    a->job.run = run;
+    a->job.done = done;
+    a->job.remaining_ns = (double)request->body_length * READ_NS_PER_BYTE;
+    a->submitted_ns = srv_now_ns();
+    srv_request_start(request, &a->job, a, end_work);
+}

@@ -1,0 +1,208 @@
+/* Checking that q, k, v and the masks belong together. */
+#include "server/attend/call.h"
+
+#include <stdlib.h>
+
+/* Sizes of a tensor read from its last dimension backwards; those it does not have are 1. */
+typedef struct sizes {
+    int64_t batch, heads, rows, columns;
+} sizes;
+
+static sizes sizes_of(const srv_tensor *t)
+{
+    int64_t d[4] = {1, 1, 1, 1};
+    for (int i = 0; i < t->rank; i++)
+        d[4 - t->rank + i] = t->dim[i];
+    return (sizes){d[0], d[1], d[2], d[3]};
+}
+
+static attn_status check_present(const srv_inputs *in, attn_error *error)
+{
+    const struct {
+        const char *name;
+        const srv_tensor *tensor;
+    } needed[] = {{"q", in->q}, {"k", in->k}, {"v", in->v}};
+    if (in->input)
+        return attn_error_set(error, ATTN_INVALID, "input",
+                              "input goes with a model, and the request names none; send q, k and "
+                              "v, or a model");
+    for (size_t i = 0; i < 3; i++) {
+        const char *name = needed[i].name;
+        if (!needed[i].tensor)
+            return attn_error_set(error, ATTN_INVALID, name,
+                                  "%s is missing; an attention call needs q, k and v", name);
+        int rank = needed[i].tensor->rank;
+        if (rank < 2)
+            return attn_error_set(error, ATTN_INVALID, name,
+                                  "%s has rank %d, expected [n,d], [heads,n,d] or "
+                                  "[batch,heads,n,d]",
+                                  name, rank);
+        if (rank != in->q->rank)
+            return attn_error_set(error, ATTN_INVALID, name,
+                                  "%s has rank %d but q has rank %d; they must be the same", name,
+                                  rank, in->q->rank);
+    }
+    return ATTN_OK;
+}
+
+/* `name` has `found` where `expected` is needed. */
+static attn_status check_same(const char *name, const char *what, int64_t found, const char *other,
+                              int64_t expected, attn_error *error)
+{
+    if (found == expected)
+        return ATTN_OK;
+    return attn_error_set(error, ATTN_INVALID, name, "%s has %lld %s but %s has %lld", name,
+                          (long long)found, what, other, (long long)expected);
+}
+
+static attn_status read_shape(srv_call *call, const srv_inputs *in, attn_error *error)
+{
+    attn_status status = check_present(in, error);
+    if (status != ATTN_OK)
+        return status;
+    sizes q = sizes_of(in->q), k = sizes_of(in->k), v = sizes_of(in->v);
+    if ((status = check_same("k", "batch rows", k.batch, "q", q.batch, error)) ||
+        (status = check_same("v", "batch rows", v.batch, "q", q.batch, error)) ||
+        (status = check_same("v", "heads", v.heads, "k", k.heads, error)) ||
+        (status = check_same("v", "rows", v.rows, "k", k.rows, error)) ||
+        (status = check_same("k", "columns", k.columns, "q", q.columns, error)))
+        return status;
+    call->rank = in->q->rank;
+    call->shape = (attn_shape){.batch = q.batch,
+                               .heads = q.heads,
+                               .kv_heads = k.heads,
+                               .n = q.rows,
+                               .m = k.rows,
+                               .d = q.columns,
+                               .dv = v.columns};
+    return ATTN_OK;
+}
+
+static attn_status read_lengths(srv_call *call, const srv_options *options, attn_error *error)
+{
+    const srv_value *lengths = &options->values[SRV_FIELD_LENGTHS];
+    if (!lengths->given)
+        return ATTN_OK;
+    if ((int64_t)lengths->integers.count != call->shape.batch)
+        return attn_error_set(error, ATTN_INVALID, "lengths",
+                              "lengths has %zu entries, expected one for each of the %lld batch "
+                              "rows",
+                              lengths->integers.count, (long long)call->shape.batch);
+    call->params.mask.lengths = lengths->integers.data;
+    return ATTN_OK;
+}
+
+static attn_status check_mask_shape(const srv_call *call, const srv_tensor *mask,
+                                    attn_error *error)
+{
+    char found[SRV_SHAPE_MAX];
+    bool shared = mask->rank == 1 && mask->dim[0] == call->shape.m;
+    bool each = mask->rank == 2 && mask->dim[0] == call->shape.batch &&
+                mask->dim[1] == call->shape.m;
+    if (shared || each)
+        return ATTN_OK;
+    srv_tensor_shape(found, mask->dim, mask->rank);
+    return attn_error_set(error, ATTN_INVALID, "key_mask",
+                          "key_mask is %s, expected [%lld] or [%lld,%lld]: one entry for each of "
+                          "the %lld keys of k",
+                          found, (long long)call->shape.m, (long long)call->shape.batch,
+                          (long long)call->shape.m, (long long)call->shape.m);
+}
+
+static attn_status read_key_mask(srv_call *call, const srv_tensor *mask, attn_error *error)
+{
+    if (!mask)
+        return ATTN_OK;
+    if (call->params.mask.lengths)
+        return attn_error_set(error, ATTN_INVALID, "key_mask",
+                              "key_mask and lengths are both given; send one of them");
+    attn_status status = check_mask_shape(call, mask, error);
+    if (status != ATTN_OK)
+        return status;
+    size_t count = (size_t)(call->shape.batch * call->shape.m);
+    call->key_mask = malloc(count);
+    if (!call->key_mask)
+        return ATTN_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        float value = mask->data[i % mask->count];
+        if (value != 0 && value != 1) {
+            int64_t index[SRV_RANK_MAX];
+            char path[SRV_PATH_MAX];
+            srv_tensor_index(index, mask->dim, mask->rank, (int64_t)i);
+            srv_tensor_path(path, "key_mask", index, mask->rank);
+            return attn_error_set(error, ATTN_INVALID, path, "%s: found %g, expected 0 or 1", path,
+                                  (double)value);
+        }
+        call->key_mask[i] = value != 0;
+    }
+    call->params.mask.key_mask = call->key_mask;
+    return ATTN_OK;
+}
+
+static void read_scalars(srv_call *call, const srv_options *options)
+{
+    double fallback = attn_default_scale(call->shape.d);
+    call->params.scale = (float)srv_options_real(options, SRV_FIELD_SCALE, fallback);
+    call->params.mask.causal = srv_options_bool(options, SRV_FIELD_CAUSAL, false);
+}
+
+static void find_longest(srv_call *call)
+{
+    const int64_t *lengths = call->params.mask.lengths;
+    call->longest = lengths ? 0 : call->shape.m;
+    for (int64_t b = 0; lengths && b < call->shape.batch; b++)
+        if (lengths[b] > call->longest)
+            call->longest = lengths[b];
+}
+
+static attn_status refuse_given_shape(const srv_options *options, attn_error *error)
+{
+    for (int f = SRV_FIELD_SHAPE_N; f <= SRV_FIELD_SHAPE_BATCH; f++)
+        if (srv_options_given(options, (srv_field)f))
+            return attn_error_set(error, ATTN_INVALID, "shape",
+                                  "shape and tensors are both given; send one of them");
+    return ATTN_OK;
+}
+
+attn_status srv_call_read(srv_call *call, const srv_inputs *inputs, const srv_options *options,
+                          attn_error *error)
+{
+    *call = (srv_call){0};
+    attn_status status = refuse_given_shape(options, error);
+    if (status == ATTN_OK)
+        status = read_shape(call, inputs, error);
+    if (status != ATTN_OK)
+        return status;
+    read_scalars(call, options);
+    status = read_lengths(call, options, error);
+    if (status == ATTN_OK)
+        status = read_key_mask(call, inputs->key_mask, error);
+    find_longest(call);
+    return status;
+}
+
+attn_status srv_call_from_shape(srv_call *call, const srv_options *options, attn_error *error)
+{
+    *call = (srv_call){.rank = 4};
+    if (!srv_options_given(options, SRV_FIELD_SHAPE_N))
+        return attn_error_set(error, ATTN_INVALID, "shape.n",
+                              "shape.n is missing; a plan needs q, k and v, or a shape with n");
+    attn_shape *s = &call->shape;
+    s->n = srv_options_int(options, SRV_FIELD_SHAPE_N, 0);
+    s->m = srv_options_int(options, SRV_FIELD_SHAPE_M, s->n);
+    s->heads = srv_options_int(options, SRV_FIELD_SHAPE_HEADS, 1);
+    s->kv_heads = srv_options_int(options, SRV_FIELD_SHAPE_KV_HEADS, s->heads);
+    s->d = srv_options_int(options, SRV_FIELD_SHAPE_D, 64);
+    s->dv = srv_options_int(options, SRV_FIELD_SHAPE_DV, s->d);
+    s->batch = srv_options_int(options, SRV_FIELD_SHAPE_BATCH, 1);
+    read_scalars(call, options);
+    attn_status status = read_lengths(call, options, error);
+    find_longest(call);
+    return status;
+}
+
+void srv_call_free(srv_call *call)
+{
+    free(call->key_mask);
+    *call = (srv_call){0};
+}

@@ -1,0 +1,32 @@
+/* One attention call, checked: sizes, masks and scale out of a request's tensors and options. */
+#ifndef SERVER_ATTEND_CALL_H
+#define SERVER_ATTEND_CALL_H
+
+#include "attn/plan.h"
+#include "server/attend/options.h"
+#include "server/codec/tensor.h"
+
+/* The tensors a request may hold; NULL where it does not. Borrowed. */
+typedef struct srv_inputs {
+    const srv_tensor *q, *k, *v, *e, *f, *omega, *input, *key_mask;
+} srv_inputs;
+
+typedef struct srv_call {
+    attn_shape shape;
+    attn_mix_params params; /* borrows the options' lengths and the key_mask below */
+    int64_t longest;        /* valid keys of the longest batch row: the n of the routing rules */
+    int rank;               /* of q, and so of the answer */
+    uint8_t *key_mask;      /* owned; NULL without one */
+} srv_call;
+
+/* From tensors. Errors name the tensor or option at fault. srv_call_free ends the call whatever
+ * this returns. */
+attn_status srv_call_read(srv_call *call, const srv_inputs *inputs, const srv_options *options,
+                          attn_error *error);
+
+/* From the shape.* options alone, for planning without data. */
+attn_status srv_call_from_shape(srv_call *call, const srv_options *options, attn_error *error);
+
+void srv_call_free(srv_call *call);
+
+#endif

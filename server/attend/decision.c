@@ -1,0 +1,169 @@
+/* The names a client may give, the plans behind them, and the answer's account of the choice. */
+#include "server/attend/decision.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Every name of the contract, also those that this build has no mixer for. */
+static const char *const known_backends[] = {"exact",     "window", "sparse", "linformer",
+                                             "performer", "mamba",  "hybrid", NULL};
+
+static bool needs_weights(const char *name)
+{
+    return strcmp(name, "mamba") == 0 || strcmp(name, "hybrid") == 0;
+}
+
+static attn_status check_name(const char *name, attn_error *error)
+{
+    for (const char *const *known = known_backends; *known; known++)
+        if (strcmp(*known, name) == 0)
+            return ATTN_OK;
+    return attn_error_set(error, ATTN_INVALID, "backend",
+                          "backend is \"%.32s\", expected auto, exact, window, sparse, linformer, "
+                          "performer, mamba or hybrid",
+                          name);
+}
+
+static attn_status check_tensors(const char *name, const srv_inputs *in, attn_error *error)
+{
+    const struct {
+        const char *name, *backend;
+        const srv_tensor *tensor;
+    } extra[] = {{"e", "linformer", in->e},
+                 {"f", "linformer", in->f},
+                 {"omega", "performer", in->omega}};
+    for (size_t i = 0; i < 3; i++)
+        if (extra[i].tensor && strcmp(extra[i].backend, name) != 0)
+            return attn_error_set(error, ATTN_INVALID, extra[i].name,
+                                  "%s is used by %s, not by %s; leave it out", extra[i].name,
+                                  extra[i].backend, name);
+    return ATTN_OK;
+}
+
+/* The backend the client named, checked, or NULL for auto. */
+static attn_status read_backend(const srv_inputs *inputs, const srv_options *options,
+                                const char **backend, attn_error *error)
+{
+    *backend = NULL;
+    const char *name = srv_options_string(options, SRV_FIELD_BACKEND, "auto");
+    if (strcmp(name, "auto") == 0)
+        return ATTN_OK;
+    attn_status status = check_name(name, error);
+    if (status == ATTN_OK)
+        status = srv_options_check_backend(options, name, error);
+    if (status == ATTN_OK)
+        status = check_tensors(name, inputs, error);
+    if (status != ATTN_OK)
+        return status;
+    if (!attn_mixer_find(name))
+        return attn_error_set(error, ATTN_UNSUPPORTED, "backend", "%s %s; use exact or auto", name,
+                              needs_weights(name)
+                                  ? "needs the weights of a loaded model, which a raw call has not"
+                                  : "is not in this version of attnd");
+    *backend = name;
+    return ATTN_OK;
+}
+
+static double predicted_ms(const attn_plan *plan, int workers)
+{
+    double total_ns = 0;
+    for (int p = 0; p < plan->phase_count; p++) {
+        double tiles = (double)plan->phases[p].tiles;
+        total_ns += tiles * plan->phases[p].tile_ns / (tiles < workers ? tiles : workers);
+    }
+    return total_ns * 1e-6;
+}
+
+/* Plan one mixer. Only a fault of the request itself ends the whole decision. */
+static attn_status consider(srv_decision *decision, const attn_mixer *mixer,
+                            const srv_server *server, const srv_call *call, attn_error *error)
+{
+    attn_candidate *candidate = &decision->candidates[decision->count++];
+    *candidate = (attn_candidate){.mixer = mixer, .trained = true};
+    attn_plan plan;
+    attn_error refusal = {0};
+    attn_status status =
+        attn_mixer_plan(mixer, &server->machine, &call->params, &call->shape, &plan, &refusal);
+    if (status == ATTN_OK) {
+        candidate->eligible = true;
+        candidate->predicted_ms = predicted_ms(&plan, server->workers);
+        candidate->predicted_bytes = attn_plan_bytes(&plan, server->workers);
+        return ATTN_OK;
+    }
+    snprintf(candidate->why_not, sizeof candidate->why_not, "%.159s", refusal.message);
+    if (status == ATTN_UNSUPPORTED)
+        return ATTN_OK;
+    return attn_error_set(error, status, refusal.param, "%s", refusal.message);
+}
+
+static attn_status refuse(const srv_decision *decision, const char *backend, attn_error *error)
+{
+    for (int i = 0; i < decision->count; i++)
+        if (backend && strcmp(decision->candidates[i].mixer->name, backend) == 0)
+            return attn_error_set(error, ATTN_UNSUPPORTED, "backend", "%s",
+                                  decision->candidates[i].why_not);
+    return attn_error_set(error, ATTN_UNSUPPORTED, "backend", "no backend can serve this request");
+}
+
+attn_status srv_decide(srv_decision *decision, const srv_server *server, const srv_call *call,
+                       const srv_inputs *inputs, const srv_options *options, attn_error *error)
+{
+    attn_facts facts = {
+        .n = call->longest,
+        .long_range = srv_options_bool(options, SRV_FIELD_LONG_RANGE, false),
+        .locality = srv_options_bool(options, SRV_FIELD_LOCALITY, false),
+        .short_below = server->config.short_below,
+        .long_above = server->config.long_above,
+    };
+    decision->count = 0;
+    attn_status status = read_backend(inputs, options, &facts.backend, error);
+    for (const attn_mixer *const *m = attn_mixers; *m && status == ATTN_OK; m++)
+        status = consider(decision, *m, server, call, error);
+    if (status != ATTN_OK)
+        return status;
+    decision->choice = attn_route_guidance(&facts, decision->candidates, decision->count);
+    if (decision->choice.index < 0)
+        return refuse(decision, facts.backend, error);
+    return attn_mixer_plan(decision->candidates[decision->choice.index].mixer, &server->machine,
+                           &call->params, &call->shape, &decision->plan, error);
+}
+
+const char *srv_decision_backend(const srv_decision *decision)
+{
+    return decision->candidates[decision->choice.index].mixer->name;
+}
+
+static void print_candidate(const attn_candidate *c, srv_text *text)
+{
+    srv_text_string(text, "{\"backend\": ");
+    srv_text_json(text, c->mixer->name);
+    srv_text_format(text, ", \"eligible\": %s, \"chosen\": %s", c->eligible ? "true" : "false",
+                    c->chosen ? "true" : "false");
+    if (c->why_not[0]) {
+        srv_text_string(text, ", \"why_not\": ");
+        srv_text_json(text, c->why_not);
+    }
+    if (c->eligible) {
+        srv_text_string(text, ", \"predicted_ms\": ");
+        srv_text_real(text, c->predicted_ms);
+        srv_text_format(text, ", \"predicted_bytes\": %zu", c->predicted_bytes);
+    }
+    srv_text_format(text, ", \"trained\": %s}", c->trained ? "true" : "false");
+}
+
+void srv_decision_print(const srv_decision *decision, srv_text *text)
+{
+    srv_text_string(text, "\"backend\": ");
+    srv_text_json(text, srv_decision_backend(decision));
+    srv_text_string(text, ", \"route\": {\"policy\": \"guidance\", \"rule\": ");
+    srv_text_json(text, decision->choice.rule);
+    srv_text_string(text, ", \"reason\": ");
+    srv_text_json(text, decision->choice.reason);
+    srv_text_string(text, ", \"considered\": [");
+    for (int i = 0; i < decision->count; i++) {
+        if (i > 0)
+            srv_text_string(text, ", ");
+        print_candidate(&decision->candidates[i], text);
+    }
+    srv_text_string(text, "]}");
+}

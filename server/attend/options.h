@@ -1,0 +1,58 @@
+/* A request's options: fields.def read out of a JSON object into typed values. */
+#ifndef SERVER_ATTEND_OPTIONS_H
+#define SERVER_ATTEND_OPTIONS_H
+
+#include "attn/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum srv_field {
+#define FIELD(id, path, kind, least, most, backends) SRV_FIELD_##id,
+#include "server/attend/fields.def"
+#undef FIELD
+    SRV_FIELD_COUNT
+} srv_field;
+
+typedef struct srv_value {
+    bool given;
+    union {
+        bool boolean;
+        int64_t integer;
+        double real;
+        const char *string; /* borrowed from the document */
+        struct {
+            int64_t *data; /* owned */
+            size_t count;
+        } integers;
+    };
+} srv_value;
+
+typedef struct srv_options {
+    srv_value values[SRV_FIELD_COUNT];
+} srv_options;
+
+struct json_t;
+
+/* Read every member of `document` that is not a tensor. Refuses unknown members, wrong types and
+ * values out of range, each naming the field, what was found and what was expected. The shape.*
+ * fields exist only where `with_shape`. Strings are borrowed from `document`. Whatever it returns,
+ * srv_options_free ends the options. */
+attn_status srv_options_read(srv_options *options, const struct json_t *document, bool with_shape,
+                             attn_error *error);
+void srv_options_free(srv_options *options);
+
+bool srv_options_given(const srv_options *options, srv_field field);
+
+/* The value, or `fallback` when the client gave none. */
+bool srv_options_bool(const srv_options *options, srv_field field, bool fallback);
+int64_t srv_options_int(const srv_options *options, srv_field field, int64_t fallback);
+double srv_options_real(const srv_options *options, srv_field field, double fallback);
+const char *srv_options_string(const srv_options *options, srv_field field, const char *fallback);
+
+/* A params.* field that was given and that `backend` does not use is refused. */
+attn_status srv_options_check_backend(const srv_options *options, const char *backend,
+                                      attn_error *error);
+
+#endif

@@ -1,0 +1,266 @@
+/* One table of keys; a value is text first, wherever it stood, and is checked in one place. */
+#include "server/config.h"
+
+#include "server/nearest.h"
+#include "server/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum kind {
+    TEXT,
+    INT,
+} kind;
+
+typedef struct setting {
+    const char *key;
+    kind kind;
+    const char *fallback;
+    long long least, most;
+    const char *help;
+    size_t offset;
+} setting;
+
+static const setting settings[] = {
+#define SETTING(member, kind, fallback, least, most, help)                                         \
+    {#member, kind, fallback, least, most, help, offsetof(srv_config, member)},
+#include "server/config.def"
+#undef SETTING
+};
+enum {
+    SETTINGS = sizeof settings / sizeof *settings
+};
+
+static const char *key_at(int index)
+{
+    return index < SETTINGS ? settings[index].key : NULL;
+}
+
+static const setting *find(const char *key)
+{
+    for (int i = 0; i < SETTINGS; i++)
+        if (strcmp(settings[i].key, key) == 0)
+            return &settings[i];
+    return NULL;
+}
+
+static attn_status unknown(const char *where, const char *key, attn_error *error)
+{
+    return attn_error_set(error, ATTN_INVALID, key, "%s: unknown key \"%.40s\"; the nearest is \"%s\"",
+                          where, key, srv_nearest(key, key_at));
+}
+
+static attn_status set_text(srv_config *config, const setting *s, const char *where,
+                            const char *value, attn_error *error)
+{
+    size_t length = strlen(value);
+    if ((long long)length < s->least || (long long)length > s->most)
+        return attn_error_set(error, ATTN_INVALID, s->key,
+                              "%s: %s has %zu characters, expected %lld to %lld", where, s->key,
+                              length, s->least, s->most);
+    memcpy((char *)config + s->offset, value, length + 1);
+    return ATTN_OK;
+}
+
+static attn_status set_int(srv_config *config, const setting *s, const char *where,
+                           const char *value, attn_error *error)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(value, &end, 10);
+    bool whole = isdigit((unsigned char)value[value[0] == '-']) && *end == '\0' && errno == 0;
+    if (!whole || number < s->least || number > s->most)
+        return attn_error_set(error, ATTN_INVALID, s->key,
+                              "%s: %s is \"%.40s\", expected an integer from %lld to %lld", where,
+                              s->key, value, s->least, s->most);
+    *(int64_t *)(void *)((char *)config + s->offset) = number;
+    return ATTN_OK;
+}
+
+static attn_status set(srv_config *config, const setting *s, const char *where, const char *value,
+                       attn_error *error)
+{
+    return (s->kind == TEXT ? set_text : set_int)(config, s, where, value, error);
+}
+
+static attn_status read_fallbacks(srv_config *config, attn_error *error)
+{
+    memset(config, 0, sizeof *config);
+    attn_status status = ATTN_OK;
+    for (int i = 0; i < SETTINGS && status == ATTN_OK; i++)
+        status = set(config, &settings[i], "default", settings[i].fallback, error);
+    return status;
+}
+
+static attn_status read_member(srv_config *config, const char *path, const char *key,
+                               const json_t *value, attn_error *error)
+{
+    const setting *s = find(key);
+    if (!s)
+        return unknown(path, key, error);
+    char number[32];
+    if (json_is_string(value))
+        return set(config, s, path, json_string_value(value), error);
+    if (!json_is_integer(value))
+        return attn_error_set(error, ATTN_INVALID, key, "%s: %s is neither a string nor an integer",
+                              path, key);
+    snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+    return set(config, s, path, number, error);
+}
+
+static attn_status read_file(srv_config *config, const char *path, attn_error *error)
+{
+    json_error_t fault;
+    json_t *document = json_load_file(path, JSON_REJECT_DUPLICATES, &fault);
+    if (!document)
+        return attn_error_set(error, ATTN_INVALID, "config", "%s: line %d: %s", path, fault.line,
+                              fault.text);
+    attn_status status = ATTN_OK;
+    if (!json_is_object(document))
+        status = attn_error_set(error, ATTN_INVALID, "config", "%s: expected a JSON object", path);
+    const char *key;
+    json_t *value;
+    json_object_foreach (document, key, value)
+        if (status == ATTN_OK)
+            status = read_member(config, path, key, value, error);
+    json_decref(document);
+    return status;
+}
+
+/* "ATTND_MAX_BODY_BYTES=…" becomes the key max_body_bytes; false for other variables. */
+static bool environment_key(const char *entry, char key[64])
+{
+    static const char prefix[] = "ATTND_";
+    const char *equals = strchr(entry, '=');
+    if (!equals || strncmp(entry, prefix, sizeof prefix - 1) != 0)
+        return false;
+    size_t length = (size_t)(equals - entry) - (sizeof prefix - 1);
+    if (length >= 64)
+        length = 63;
+    for (size_t i = 0; i < length; i++)
+        key[i] = (char)tolower((unsigned char)entry[sizeof prefix - 1 + i]);
+    key[length] = '\0';
+    return true;
+}
+
+static attn_status read_environment(srv_config *config, char *const *environment,
+                                    attn_error *error)
+{
+    for (char *const *entry = environment; *entry; entry++) {
+        char key[64];
+        if (!environment_key(*entry, key) || strcmp(key, "config") == 0)
+            continue;
+        const setting *s = find(key);
+        attn_status status = s ? set(config, s, "environment", strchr(*entry, '=') + 1, error)
+                               : unknown("environment", key, error);
+        if (status != ATTN_OK)
+            return status;
+    }
+    return ATTN_OK;
+}
+
+/* One "--key value", "--key=value" or switch. `use` decides what happens with key and value. */
+typedef struct arguments {
+    srv_config *config;
+    const char *file; /* --config */
+    bool check, print;
+} arguments;
+
+/* "--max-body-bytes" or "--max-body-bytes=…" becomes max_body_bytes; the value, if any, follows. */
+static bool flag_key(const char *argument, char key[64], const char **value)
+{
+    if (strncmp(argument, "--", 2) != 0)
+        return false;
+    const char *equals = strchr(argument, '=');
+    size_t length = equals ? (size_t)(equals - argument - 2) : strlen(argument + 2);
+    if (length >= 64)
+        length = 63;
+    for (size_t i = 0; i < length; i++)
+        key[i] = argument[i + 2] == '-' ? '_' : argument[i + 2];
+    key[length] = '\0';
+    *value = equals ? equals + 1 : NULL;
+    return true;
+}
+
+/* Apply the flags, or with `config` NULL only note --config and the switches. */
+static attn_status read_flags(arguments *a, char *const *list, attn_error *error)
+{
+    for (; *list; list++) {
+        char key[64];
+        const char *value;
+        if (!flag_key(*list, key, &value))
+            return attn_error_set(error, ATTN_INVALID, *list,
+                                  "command line: found \"%.40s\", expected a --flag", *list);
+        if (strcmp(key, "check_config") == 0 || strcmp(key, "print_config") == 0) {
+            *(key[0] == 'c' ? &a->check : &a->print) = true;
+            continue;
+        }
+        const setting *s = find(key);
+        if (!s && strcmp(key, "config") != 0)
+            return unknown("command line", key, error);
+        if (!value && !(value = *++list))
+            return attn_error_set(error, ATTN_INVALID, key, "command line: %s needs a value",
+                                  list[-1]);
+        attn_status status = ATTN_OK;
+        if (!s)
+            a->file = value;
+        else if (a->config)
+            status = set(a->config, s, "command line", value, error);
+        if (status != ATTN_OK)
+            return status;
+    }
+    return ATTN_OK;
+}
+
+attn_status srv_config_read(srv_config *config, char *const *list, char *const *environment,
+                            bool *check, bool *print, attn_error *error)
+{
+    arguments a = {.file = getenv("ATTND_CONFIG")};
+    attn_status status = read_flags(&a, list, error);
+    if (status == ATTN_OK)
+        status = read_fallbacks(config, error);
+    if (status == ATTN_OK && a.file)
+        status = read_file(config, a.file, error);
+    if (status == ATTN_OK)
+        status = read_environment(config, environment, error);
+    a.config = config;
+    if (status == ATTN_OK)
+        status = read_flags(&a, list, error);
+    *check = a.check;
+    *print = a.print;
+    return status;
+}
+
+void srv_config_help(FILE *out)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        const setting *s = &settings[i];
+        char flag[64];
+        snprintf(flag, sizeof flag, "--%s", s->key);
+        for (char *c = flag; *c; c++)
+            *c = *c == '_' ? '-' : *c;
+        fprintf(out, "  %-22s %s [%s]\n", flag, s->help, s->fallback);
+    }
+}
+
+void srv_config_print(const srv_config *config, FILE *out)
+{
+    srv_text text = SRV_TEXT_EMPTY;
+    for (int i = 0; i < SETTINGS; i++) {
+        const void *value = (const char *)config + settings[i].offset;
+        srv_text_string(&text, i ? ",\n  " : "{\n  ");
+        srv_text_json(&text, settings[i].key);
+        srv_text_string(&text, ": ");
+        if (settings[i].kind == TEXT)
+            srv_text_json(&text, value);
+        else
+            srv_text_int(&text, *(const int64_t *)value);
+    }
+    srv_text_string(&text, "\n}\n");
+    fputs(text.failed ? "out of memory\n" : text.data, out);
+    srv_text_free(&text);
+}

@@ -1,0 +1,56 @@
+/* What operations ask: health, readiness, metrics, and which models there are. */
+#include "server/endpoints/endpoints.h"
+#include "server/process_metrics.h"
+#include "server/request.h"
+
+#define JSON "application/json"
+
+bool srv_server_ready(const srv_server *server)
+{
+    return !server->draining;
+}
+
+void srv_endpoint_live(srv_request *request)
+{
+    srv_text text = SRV_TEXT_EMPTY;
+    srv_text_string(&text, "{\"live\": true}\n");
+    srv_answer_text(&request->answer, 200, JSON, &text);
+}
+
+void srv_endpoint_ready(srv_request *request)
+{
+    bool ready = srv_server_ready(request->server);
+    srv_text text = SRV_TEXT_EMPTY;
+    srv_text_format(&text, "{\"live\": true, \"ready\": %s}\n", ready ? "true" : "false");
+    srv_answer_text(&request->answer, ready ? 200 : 503, JSON, &text);
+}
+
+void srv_endpoint_models(srv_request *request)
+{
+    srv_text text = SRV_TEXT_EMPTY;
+    srv_text_string(&text, "{\"models\": []}\n");
+    srv_answer_text(&request->answer, 200, JSON, &text);
+}
+
+/* Gauges are read off at scrape time; everything else was counted as it happened. */
+static void update_gauges(const srv_server *server)
+{
+    srv_metrics *m = server->metrics;
+    srv_load load = srv_executor_load(server->executor);
+    srv_metrics_set(m, SRV_METRIC_QUEUE_DEPTH, (double)load.waiting, NULL);
+    srv_metrics_set(m, SRV_METRIC_QUEUE_COST, load.remaining_ns * 1e-9, NULL);
+    srv_metrics_set(m, SRV_METRIC_READY, srv_server_ready(server), NULL);
+    srv_metrics_set(m, SRV_METRIC_DRAINING, server->draining, NULL);
+    srv_metrics_set(m, SRV_METRIC_HTTP_REQUESTS_IN_FLIGHT, (double)server->in_flight, NULL);
+    srv_metrics_set(m, SRV_METRIC_HTTP_CONNECTIONS, (double)server->connections, NULL);
+    srv_process_metrics_update(m);
+}
+
+void srv_endpoint_metrics(srv_request *request)
+{
+    update_gauges(request->server);
+    size_t length;
+    char *data = srv_metrics_print(request->server->metrics, &length);
+    request->answer.status = srv_answer_add(&request->answer, data, length) ? 200 : 503;
+    request->answer.content_type = SRV_METRICS_CONTENT_TYPE;
+}

@@ -1,0 +1,276 @@
+/* libmicrohttpd in external epoll mode inside libuv.
+ *
+ * Its epoll descriptor is polled like any other; before each wait it is asked how long that may be,
+ * and after each it is run. A timeout of zero means "run again at once": waiting instead would hang
+ * an upload that is already in its buffers. Workers end a job on their own thread, so they put the
+ * request on a list and wake the loop; one wake-up may stand for many, hence the list is drained.
+ *
+ * A suspended connection neither times out nor notices that its client left, so every request with
+ * a job has a watch on its socket. */
+#include "server/loop.h"
+
+#include "server/http.h"
+#include "server/linger.h"
+#include "server/listen.h"
+#include "server/request.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <uv.h>
+
+/* Notices that a waiting request's client leaves. Its own allocation: the handle outlives the
+ * request until libuv has closed it. */
+typedef struct srv_watch {
+    uv_poll_t poll;
+    srv_request *request;
+} srv_watch;
+
+struct srv_loop {
+    srv_server *server;
+    struct MHD_Daemon *daemon;
+    int listen_fd;
+    bool quiesced; /* the listener is closed: end when nothing accepted is left */
+
+    uv_loop_t uv;
+    uv_poll_t epoll;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_timer_t pause; /* ends when libmicrohttpd wants to run */
+    uv_idle_t again;  /* active when it wants to run at once */
+    uv_timer_t drain;
+    uv_async_t wake;
+    uv_signal_t signals[2];
+    srv_lingers lingers;
+    srv_request *waiting; /* requests whose job runs */
+
+    pthread_mutex_t lock;
+    srv_request *finished; /* guarded by lock */
+};
+
+static void on_epoll(uv_poll_t *poll, int status, int events)
+{
+    (void)poll; /* on_check runs after every wait */
+    (void)status;
+    (void)events;
+}
+
+static void on_pause(uv_timer_t *timer)
+{
+    (void)timer; /* as above */
+}
+
+static void on_again(uv_idle_t *idle)
+{
+    (void)idle; /* as above */
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    srv_loop *loop = prepare->data;
+    MHD_UNSIGNED_LONG_LONG ms;
+    uv_timer_stop(&loop->pause);
+    uv_idle_stop(&loop->again);
+    if (MHD_get_timeout(loop->daemon, &ms) != MHD_YES)
+        return;
+    if (ms == 0)
+        uv_idle_start(&loop->again, on_again);
+    else
+        uv_timer_start(&loop->pause, on_pause, ms, 0);
+}
+
+static void on_check(uv_check_t *check)
+{
+    srv_loop *loop = check->data;
+    MHD_run(loop->daemon);
+    if (loop->quiesced && loop->server->accepted == 0)
+        uv_stop(&loop->uv);
+}
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static void on_disconnect(uv_poll_t *poll, int status, int events)
+{
+    srv_watch *watch = poll->data;
+    srv_request *request = watch->request;
+    (void)status;
+    (void)events;
+    uv_poll_stop(poll);
+    request->left = true;
+    srv_executor_cancel(request->server->executor, request->job);
+}
+
+static void start_watch(srv_loop *loop, srv_request *request, int fd)
+{
+    srv_watch *watch = calloc(1, sizeof *watch);
+    /* Without memory the client's leaving goes unnoticed until the answer is sent. */
+    if (!watch || uv_poll_init(&loop->uv, &watch->poll, fd) != 0) {
+        free(watch);
+        return;
+    }
+    watch->request = request;
+    watch->poll.data = watch;
+    request->watch = watch;
+    uv_poll_start(&watch->poll, UV_DISCONNECT, on_disconnect);
+}
+
+void srv_loop_wait(srv_loop *loop, srv_request *request, int fd)
+{
+    request->waiting_next = loop->waiting;
+    if (loop->waiting)
+        loop->waiting->waiting_prev = request;
+    loop->waiting = request;
+    start_watch(loop, request, fd);
+}
+
+static void stop_waiting(srv_loop *loop, srv_request *request)
+{
+    srv_request *previous = request->waiting_prev, *next = request->waiting_next;
+    *(previous ? &previous->waiting_next : &loop->waiting) = next;
+    if (next)
+        next->waiting_prev = previous;
+    if (request->watch)
+        uv_close((uv_handle_t *)&request->watch->poll, on_watch_closed);
+    request->watch = NULL;
+}
+
+void srv_loop_finished(srv_loop *loop, srv_request *request)
+{
+    pthread_mutex_lock(&loop->lock);
+    request->next_finished = loop->finished;
+    loop->finished = request;
+    /* Inside the lock: once it is released the loop may answer this request, be done, and close. */
+    uv_async_send(&loop->wake);
+    pthread_mutex_unlock(&loop->lock);
+}
+
+static void on_wake(uv_async_t *async)
+{
+    srv_loop *loop = async->data;
+    pthread_mutex_lock(&loop->lock);
+    srv_request *request = loop->finished;
+    loop->finished = NULL;
+    pthread_mutex_unlock(&loop->lock);
+    while (request) {
+        srv_request *next = request->next_finished;
+        stop_waiting(loop, request);
+        srv_request_end_work(request);
+        srv_http_resume(request);
+        request = next;
+    }
+}
+
+/* Accepted work has had its time. */
+static void on_drain_over(uv_timer_t *timer)
+{
+    srv_loop *loop = timer->data;
+    for (srv_request *request = loop->waiting; request; request = request->waiting_next) {
+        request->drained = true;
+        srv_executor_cancel(loop->server->executor, request->job);
+    }
+}
+
+static void on_drain_begun(uv_timer_t *timer)
+{
+    srv_loop *loop = timer->data;
+    int fd = MHD_quiesce_daemon(loop->daemon);
+    if (fd >= 0)
+        close(fd);
+    loop->quiesced = true;
+    uv_timer_start(timer, on_drain_over, (uint64_t)loop->server->config.drain_timeout_s * 1000, 0);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    srv_loop *loop = signal->data;
+    if (loop->server->draining)
+        _exit(EXIT_FAILURE);
+    loop->server->draining = true;
+    srv_log_event(&loop->server->log, SRV_LOG_INFO, "draining",
+                  (srv_log_field[]){srv_log_int("signal", number),
+                                    srv_log_int("accepted", loop->server->accepted)},
+                  2);
+    uv_timer_start(&loop->drain, on_drain_begun,
+                   (uint64_t)loop->server->config.drain_delay_s * 1000, 0);
+}
+
+static void open_handles(srv_loop *loop)
+{
+    static const int numbers[] = {SIGTERM, SIGINT};
+    uv_prepare_init(&loop->uv, &loop->prepare);
+    uv_check_init(&loop->uv, &loop->check);
+    uv_timer_init(&loop->uv, &loop->pause);
+    uv_idle_init(&loop->uv, &loop->again);
+    uv_timer_init(&loop->uv, &loop->drain);
+    uv_async_init(&loop->uv, &loop->wake, on_wake);
+    loop->prepare.data = loop->check.data = loop->drain.data = loop->wake.data = loop;
+    uv_prepare_start(&loop->prepare, on_prepare);
+    uv_check_start(&loop->check, on_check);
+    for (int i = 0; i < 2; i++) {
+        uv_signal_init(&loop->uv, &loop->signals[i]);
+        loop->signals[i].data = loop;
+        uv_signal_start(&loop->signals[i], on_signal, numbers[i]);
+    }
+    int epoll_fd = MHD_get_daemon_info(loop->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    uv_poll_init(&loop->uv, &loop->epoll, epoll_fd);
+    uv_poll_start(&loop->epoll, UV_READABLE, on_epoll);
+}
+
+attn_status srv_loop_open(srv_server *server, attn_error *error)
+{
+    srv_loop *loop = calloc(1, sizeof *loop);
+    if (!loop)
+        return attn_error_set(error, ATTN_NO_MEMORY, NULL, "no memory for the event loop");
+    loop->server = server;
+    loop->listen_fd = srv_listen(server->config.listen, "listen", error);
+    if (loop->listen_fd >= 0)
+        loop->daemon = srv_http_open(server, loop->listen_fd, error);
+    if (!loop->daemon || uv_loop_init(&loop->uv) != 0) {
+        if (loop->daemon)
+            MHD_stop_daemon(loop->daemon);
+        else if (loop->listen_fd >= 0)
+            close(loop->listen_fd);
+        free(loop);
+        return attn_error_set(error, ATTN_INTERNAL, NULL, "the event loop does not start");
+    }
+    pthread_mutex_init(&loop->lock, NULL);
+    open_handles(loop);
+    server->loop = loop;
+    return ATTN_OK;
+}
+
+void srv_loop_run(srv_loop *loop)
+{
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+void srv_loop_linger(srv_loop *loop, int fd)
+{
+    srv_lingers_add(&loop->lingers, &loop->uv, fd, loop->server->config.max_discard_bytes);
+}
+
+void srv_loop_close(srv_loop *loop)
+{
+    if (!loop)
+        return;
+    uv_handle_t *handles[] = {
+        (uv_handle_t *)&loop->epoll, (uv_handle_t *)&loop->prepare,
+        (uv_handle_t *)&loop->check, (uv_handle_t *)&loop->pause,
+        (uv_handle_t *)&loop->again, (uv_handle_t *)&loop->drain,
+        (uv_handle_t *)&loop->wake,  (uv_handle_t *)&loop->signals[0],
+        (uv_handle_t *)&loop->signals[1]};
+    for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
+        uv_close(handles[i], NULL);
+    MHD_stop_daemon(loop->daemon);
+    srv_lingers_end(&loop->lingers);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    if (uv_loop_close(&loop->uv) != 0)
+        srv_log_event(&loop->server->log, SRV_LOG_ERROR, "the event loop still had handles", NULL,
+                      0);
+    pthread_mutex_destroy(&loop->lock);
+    free(loop);
+}

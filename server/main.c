@@ -1,0 +1,147 @@
+/* attnd: the command line, and the order in which the daemon's parts start and stop. */
+#include "attn/blas.h"
+#include "attn/mixer.h"
+#include "server/loop.h"
+#include "server/version.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    EXIT_USAGE = 2 /* the command line or configuration is wrong */
+};
+
+static void print_help(FILE *out)
+{
+    fputs("attnd serves attention over HTTP.\n"
+          "\n"
+          "usage: attnd serve [--flag value]...   serve until SIGTERM or SIGINT\n"
+          "       attnd version                   say what this is\n"
+          "       attnd --help                    this text\n"
+          "\n"
+          "flags of serve, with [defaults]; each is also an environment variable\n"
+          "(--max-body-bytes is ATTND_MAX_BODY_BYTES) and a key of the --config file:\n",
+          out);
+    srv_config_help(out);
+    fputs("  --config               JSON file with any of these keys, dashes written _ [none]\n"
+          "  --check-config         only check the configuration\n"
+          "  --print-config         only print the configuration in force\n"
+          "\n"
+          "backends:\n",
+          out);
+    for (const attn_mixer *const *m = attn_mixers; *m; m++)
+        fprintf(out, "  %-22s %s\n", (*m)->name, (*m)->summary);
+    fputs("\n"
+          "try:  attnd serve &\n"
+          "      curl -H 'Content-Type: application/json' 127.0.0.1:8080/v1/attend \\\n"
+          "           -d '{\"q\": [[1, 0]], \"k\": [[1, 0], [0, 1]], \"v\": [[1], [2]]}'\n",
+          out);
+}
+
+static int complain(const attn_error *error)
+{
+    fprintf(stderr, "attnd: %s\n", error->message);
+    return error->status == ATTN_INVALID ? EXIT_USAGE : EXIT_FAILURE;
+}
+
+/* Large blocks are mapped and so go back to the system when freed; left alone, glibc raises this
+ * threshold with each one it frees and keeps them. */
+static void keep_heap_small(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    mallopt(M_TRIM_THRESHOLD, 4 << 20);
+}
+
+static attn_status start(srv_server *server, attn_error *error)
+{
+    attn_status status = attn_machine_probe(&server->machine, server->config.isa, error);
+    if (status != ATTN_OK)
+        return status;
+    int64_t wanted = server->config.workers ? server->config.workers : server->machine.cores;
+    server->workers = (int)(wanted < SRV_MAX_WORKERS ? wanted : SRV_MAX_WORKERS);
+    attn_blas_init();
+    server->metrics = srv_metrics_open();
+    if (!server->metrics)
+        return attn_error_set(error, ATTN_NO_MEMORY, NULL, "no memory for the metrics");
+    server->executor = srv_executor_open(server->workers, error);
+    return server->executor ? srv_loop_open(server, error) : error->status;
+}
+
+static void announce(const srv_server *server)
+{
+    srv_metrics_set(server->metrics, SRV_METRIC_BUILD_INFO, 1,
+                    SRV_LABELS(srv_version, srv_revision, attn_isa_name(server->machine.isa),
+                               attn_blas_name()));
+    const srv_log_field fields[] = {
+        srv_log_string("listen", server->config.listen),
+        srv_log_string("version", srv_version),
+        srv_log_string("isa", attn_isa_name(server->machine.isa)),
+        srv_log_int("workers", server->workers),
+        srv_log_real("attend_gflops_per_core", server->machine.attend_flops_per_ns),
+        srv_log_int("pid", getpid()),
+    };
+    srv_log_event((srv_log *)&server->log, SRV_LOG_INFO, "serving", fields,
+                  sizeof fields / sizeof *fields);
+}
+
+static int serve(srv_server *server)
+{
+    attn_error error = {0};
+    attn_status status = start(server, &error);
+    if (status == ATTN_OK) {
+        announce(server);
+        srv_loop_run(server->loop);
+    }
+    /* The loop last: a job's end is told to it. */
+    srv_executor_close(server->executor);
+    srv_loop_close(server->loop);
+    srv_metrics_close(server->metrics);
+    return status == ATTN_OK ? EXIT_SUCCESS : complain(&error);
+}
+
+static int configure_and_serve(char **arguments, char **environment)
+{
+    srv_server server = {0};
+    attn_error error = {0};
+    bool check, print;
+    if (srv_config_read(&server.config, arguments, environment, &check, &print, &error) != ATTN_OK)
+        return complain(&error);
+    if (print)
+        srv_config_print(&server.config, stdout);
+    if (print || check)
+        return EXIT_SUCCESS;
+    srv_log_format format;
+    srv_log_level level;
+    if (!srv_log_format_find(server.config.log_format, &format) ||
+        !srv_log_level_find(server.config.log_level, &level)) {
+        attn_error_set(&error, ATTN_INVALID, NULL,
+                       "log_format is json or text, log_level debug, info, warn or error");
+        return complain(&error);
+    }
+    srv_log_init(&server.log, STDOUT_FILENO, format, level);
+    return serve(&server);
+}
+
+int main(int count, char **arguments, char **environment)
+{
+    keep_heap_small();
+    const char *command = count > 1 ? arguments[1] : "";
+    for (int i = 1; i < count; i++) {
+        if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0) {
+            print_help(stdout);
+            return EXIT_SUCCESS;
+        }
+    }
+    if (strcmp(command, "serve") == 0)
+        return configure_and_serve(arguments + 2, environment);
+    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
+        printf("attnd %s (%s)\n", srv_version, srv_revision);
+        return EXIT_SUCCESS;
+    }
+    if (command[0])
+        fprintf(stderr, "attnd: unknown command \"%.40s\"\n", command);
+    print_help(stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,74 @@
+/* What endpoints do with a request. */
+#include "server/request.h"
+
+#include <time.h>
+
+void srv_request_refuse(srv_request *request, srv_problem problem)
+{
+    srv_answer_problem(&request->answer, &problem, request->path, request->id.text);
+    const char *reason = srv_problem_reason(problem.id);
+    if (reason[0])
+        srv_metrics_add(request->server->metrics, SRV_METRIC_REQUESTS_REJECTED, 1,
+                        SRV_LABELS(reason));
+}
+
+void srv_request_start(srv_request *request, srv_job *job, void *work, void (*end_work)(void *))
+{
+    request->job = job;
+    request->work = work;
+    request->end_work = end_work;
+    srv_executor_submit(request->server->executor, job);
+}
+
+static void count_work(const srv_request *request)
+{
+    srv_metrics *m = request->server->metrics;
+    const srv_account *a = &request->account;
+    const char *const *backend = SRV_LABELS(a->backend), *const *encoding = SRV_LABELS(a->encoding);
+    if (!a->backend)
+        return;
+    srv_metrics_add(m, SRV_METRIC_ROUTE, 1, SRV_LABELS(a->backend, a->rule));
+    srv_metrics_observe(m, SRV_METRIC_REQUEST_PARSE, a->parse_s, encoding);
+    srv_metrics_observe(m, SRV_METRIC_REQUEST_QUEUE, a->queue_s, backend);
+    srv_metrics_observe(m, SRV_METRIC_REQUEST_SEQUENCE_LENGTH, (double)a->n, backend);
+    if (!a->tokens)
+        return;
+    srv_metrics_add(m, SRV_METRIC_TOKENS, (double)a->tokens, backend);
+    srv_metrics_observe(m, SRV_METRIC_REQUEST_COMPUTE, a->compute_s, backend);
+    srv_metrics_observe(m, SRV_METRIC_REQUEST_SERIALIZE, a->serialize_s, encoding);
+    srv_metrics_observe(m, SRV_METRIC_REQUEST_WORKSPACE, (double)a->workspace_bytes, backend);
+    srv_metrics_observe(m, SRV_METRIC_COST_PREDICTION_RATIO, a->compute_s / a->predicted_s, backend);
+}
+
+/* The job may have ended well or not; what counts is that nobody waits for it any more. */
+static void settle_unwanted(srv_request *request, bool started)
+{
+    if (request->left) {
+        srv_request_refuse(request, srv_problem_make(SRV_PROBLEM_CANCELLED, NULL,
+                                                     "the client closed the connection"));
+        srv_metrics_add(request->server->metrics, SRV_METRIC_REQUESTS_CANCELLED, 1,
+                        SRV_LABELS(started ? "compute" : "queue"));
+    } else if (request->drained && request->answer.status != 200) {
+        srv_request_refuse(request, srv_problem_make(SRV_PROBLEM_UNAVAILABLE, NULL,
+                                                     "attnd shut down before the work was done; "
+                                                     "ask another instance"));
+    }
+}
+
+void srv_request_end_work(srv_request *request)
+{
+    bool started = request->job->started_ns != 0;
+    request->job = NULL;
+    request->end_work(request->work);
+    request->work = NULL;
+    settle_unwanted(request, started);
+    if (!request->left)
+        count_work(request);
+}
+
+int64_t srv_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}

@@ -1,0 +1,58 @@
+/* One HTTP request, from its first header to its last byte out. Lives on the loop thread; while a
+ * job runs, the job's workers own what the job was given. */
+#ifndef SERVER_REQUEST_H
+#define SERVER_REQUEST_H
+
+#include "server/answer.h"
+#include "server/executor.h"
+#include "server/request_id.h"
+#include "server/routes.h"
+#include "server/server.h"
+
+/* What is known about the work, for the log line and the metrics; filled by the endpoint. */
+typedef struct srv_account {
+    const char *backend, *rule;   /* static strings; NULL: no backend ran */
+    const char *encoding;         /* "json" */
+    int64_t n;                    /* longest valid key count */
+    int64_t tokens;               /* query rows answered */
+    double parse_s, queue_s, compute_s, serialize_s, predicted_s;
+    size_t workspace_bytes;
+} srv_account;
+
+typedef struct srv_request {
+    srv_server *server;
+    const srv_route *route; /* NULL: refused before one was found */
+    char method[16], path[64];
+    srv_request_id id;
+    srv_trace trace;
+    int64_t arrived_ns, received_ns; /* first header seen, body complete */
+    char *body;                      /* owned; SRV_BODY_PADDING zero bytes follow body_length */
+    size_t body_length, body_room;
+    size_t bytes_out; /* of the answer's body */
+    srv_answer answer;
+    srv_account account;
+    srv_job *job; /* while work runs; part of `work` */
+    void *work;   /* the endpoint's */
+    void (*end_work)(void *work); /* on the loop thread, after the job: settle the answer, free */
+    bool accepted; /* handed to its endpoint: draining waits for it */
+    bool left;     /* the client went away while the job ran */
+    bool drained;  /* the time to drain was over before the job */
+
+    struct srv_request *next_finished;           /* the loop's, while the job's end is news */
+    struct srv_request *waiting_prev, *waiting_next; /* the loop's, while the job runs */
+    struct srv_watch *watch;                     /* the loop's, notices that the client leaves */
+} srv_request;
+
+/* Answer with a refusal. */
+void srv_request_refuse(srv_request *request, srv_problem problem);
+
+/* Start the work the endpoint prepared. */
+void srv_request_start(srv_request *request, srv_job *job, void *work, void (*end_work)(void *));
+
+/* The job is over: settle the answer and free the work. */
+void srv_request_end_work(srv_request *request);
+
+/* CLOCK_MONOTONIC. */
+int64_t srv_now_ns(void);
+
+#endif

@@ -1,0 +1,29 @@
+/* What the whole daemon shares; main owns it, everyone else borrows it. */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "attn/machine.h"
+#include "server/config.h"
+#include "server/executor.h"
+#include "server/log.h"
+#include "server/metrics.h"
+
+typedef struct srv_server {
+    srv_config config;
+    attn_machine machine;
+    int workers;
+    srv_executor *executor;
+    srv_metrics *metrics; /* loop thread only */
+    srv_log log;
+    struct srv_loop *loop;
+    /* Loop thread only. */
+    bool draining;
+    int64_t in_flight; /* requests begun and not yet answered */
+    int64_t accepted;  /* of those, handed to an endpoint */
+    int64_t connections;
+} srv_server;
+
+/* What /readyz says, here so that load balancers and metrics hear the same. */
+bool srv_server_ready(const srv_server *server);
+
+#endif

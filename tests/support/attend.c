@@ -1,0 +1,146 @@
+#include "tests/support/attend.h"
+
+#include "tests/support/random.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+attn_machine attend_machine(attn_isa isa, double flops_per_ns)
+{
+    return (attn_machine){.isa = isa,
+                          .cores = 1,
+                          .l1d_bytes = 32 << 10,
+                          .l2_bytes = 1 << 20,
+                          .l3_bytes = 16 << 20,
+                          .memory_bytes = (size_t)1 << 30,
+                          .attend_flops_per_ns = flops_per_ns != 0 ? flops_per_ns : 50};
+}
+
+/* The order of a phase's tiles; free() it. NULL when there is no memory. */
+static int64_t *order_tiles(int64_t tiles, attend_order order)
+{
+    int64_t *turn = malloc((size_t)tiles * sizeof *turn);
+    test_random random = {42};
+    for (int64_t i = 0; turn && i < tiles; i++)
+        turn[i] = order == ATTEND_BACKWARD ? tiles - 1 - i : i;
+    for (int64_t i = tiles - 1; turn && order == ATTEND_SHUFFLED && i > 0; i--) {
+        int64_t other = (int64_t)(random_bits(&random) % (uint64_t)(i + 1)), kept = turn[i];
+        turn[i] = turn[other];
+        turn[other] = kept;
+    }
+    return turn;
+}
+
+static attn_status run_phase(const attn_mix_io *io, int phase, attend_order order, void *scratch,
+                             attend_result *result)
+{
+    const attn_plan *plan = &result->plan;
+    int64_t tiles = plan->phases[phase].tiles;
+    int64_t *turn = order_tiles(tiles, order);
+    attn_status status = turn ? ATTN_OK : ATTN_NO_MEMORY;
+    size_t peak = 0;
+    for (int64_t i = 0; i < tiles && status == ATTN_OK; i++) {
+        attn_arena arena;
+        attn_arena_init(&arena, scratch, plan->scratch_bytes);
+        status = plan->mixer->run(plan, io, phase, turn[i], &arena);
+        peak = arena.peak > peak ? arena.peak : peak;
+    }
+    for (int64_t i = 0; i < tiles && status == ATTN_OK; i++)
+        result->scores += io->scores[i];
+    if (plan->shared_bytes + peak > result->peak_bytes)
+        result->peak_bytes = plan->shared_bytes + peak;
+    free(turn);
+    return status;
+}
+
+static int64_t most_tiles(const attn_plan *plan)
+{
+    int64_t most = 0;
+    for (int p = 0; p < plan->phase_count; p++)
+        most = plan->phases[p].tiles > most ? plan->phases[p].tiles : most;
+    return most;
+}
+
+attn_status attend_run(const attend_call *call, attend_result *result, attn_error *error)
+{
+    *result = (attend_result){0};
+    attn_plan *plan = &result->plan;
+    attn_machine machine = attend_machine(call->isa, call->flops_per_ns);
+    attn_mix_params params = {.scale = call->scale != 0 ? call->scale
+                                                        : attn_default_scale(call->shape.d),
+                              .mask = call->mask};
+    const attn_mixer *mixer = attn_mixer_find(call->mixer ? call->mixer : "exact");
+    attn_status status = attn_mixer_plan(mixer, &machine, &params, &call->shape, plan, error);
+    if (status != ATTN_OK)
+        return status;
+    void *shared = NULL, *scratch = NULL;
+    attn_mix_io io = {.q = call->q, .k = call->k, .v = call->v, .out = call->out};
+    io.scores = calloc((size_t)most_tiles(plan), sizeof *io.scores);
+    if (!io.scores || posix_memalign(&shared, ATTN_ALIGN, plan->shared_bytes + 1) != 0 ||
+        posix_memalign(&scratch, ATTN_ALIGN, plan->scratch_bytes) != 0)
+        status = attn_error_set(error, ATTN_NO_MEMORY, NULL, "no memory to run the plan in");
+    io.shared = shared;
+    for (int p = 0; p < plan->phase_count && status == ATTN_OK; p++)
+        status = run_phase(&io, p, call->order, scratch, result);
+    free(io.scores);
+    free(shared);
+    free(scratch);
+    return status;
+}
+
+static float *normals(test_random *random, int64_t count)
+{
+    float *values = malloc((size_t)count * sizeof *values);
+    random_fill(random, values, (size_t)count, 1);
+    return values;
+}
+
+attend_arrays attend_arrays_open(const attn_shape *s, uint64_t seed)
+{
+    test_random random = {seed};
+    attend_arrays a = {.q = normals(&random, s->batch * s->heads * s->n * s->d),
+                       .k = normals(&random, s->batch * s->kv_heads * s->m * s->d),
+                       .v = normals(&random, s->batch * s->kv_heads * s->m * s->dv),
+                       .out_count = (size_t)(s->batch * s->heads * s->n * s->dv)};
+    a.out = malloc(a.out_count * sizeof *a.out);
+    for (size_t i = 0; i < a.out_count; i++)
+        a.out[i] = NAN;
+    return a;
+}
+
+void attend_arrays_close(attend_arrays *a)
+{
+    free(a->q);
+    free(a->k);
+    free(a->v);
+    free(a->out);
+}
+
+attend_call attend_dense(const attn_shape *s, const attend_arrays *a, attn_isa isa)
+{
+    return (attend_call){.isa = isa,
+                         .shape = *s,
+                         .q = attn_view_dense(a->q, s->heads, s->n, s->d),
+                         .k = attn_view_dense(a->k, s->kv_heads, s->m, s->d),
+                         .v = attn_view_dense(a->v, s->kv_heads, s->m, s->dv),
+                         .out = attn_view_dense(a->out, s->heads, s->n, s->dv)};
+}
+
+bool attend_sees(const attn_shape *s, const attn_mask *mask, int64_t b, int64_t i, int64_t j)
+{
+    if (mask->causal && j > i + (s->m - s->n))
+        return false;
+    if (mask->lengths && (j >= mask->lengths[b] || (s->n == s->m && i >= mask->lengths[b])))
+        return false;
+    return !mask->key_mask || mask->key_mask[b * s->m + j];
+}
+
+uint64_t attend_visible_pairs(const attn_shape *s, const attn_mask *mask)
+{
+    uint64_t pairs = 0;
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t i = 0; i < s->n; i++)
+            for (int64_t j = 0; j < s->m; j++)
+                pairs += attend_sees(s, mask, b, i, j);
+    return pairs * (uint64_t)s->heads;
+}

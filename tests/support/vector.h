@@ -1,0 +1,22 @@
+/* A reference vector of tests/vectors: inputs, masks and the float64 answer. */
+#ifndef TESTS_VECTOR_H
+#define TESTS_VECTOR_H
+
+#include "attn/plan.h"
+#include "tests/support/attend.h"
+
+typedef struct test_vector {
+    attn_shape shape;
+    float scale;
+    attn_mask mask; /* of which the arrays are the vector's own */
+    attend_arrays arrays;
+    int64_t *lengths;
+    uint8_t *key_mask;
+    double *expected; /* as many as arrays.out_count */
+} test_vector;
+
+/* Read the file; false when it is not as tests/vectors/README.md says. Close it in either case. */
+bool test_vector_open(const char *path, test_vector *vector);
+void test_vector_close(test_vector *vector);
+
+#endif
