@@ -40,6 +40,7 @@ object = $(patsubst %.c,$B/obj/%.o,$(1))
 core_o := $(call object,$(core_c))
 server_o := $(call object,$(server_c))
 support_o := $(call object,$(wildcard tests/support/*.c))
+bench_support_o := $(call object,$(wildcard tests/bench/support/*.c))
 
 .PHONY: help deps build run check bench format clean tests
 .DEFAULT_GOAL := help
@@ -84,7 +85,7 @@ $B/attnd: $(call object,server/main.c) $(server_o) $B/libattn.a
 $B/test_%: $B/obj/tests/test_%.o $(support_o) $(server_o) $B/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
 
-$B/bench_%: $B/obj/tests/bench/bench_%.o $(server_o) $B/libattn.a
+$B/bench_%: $B/obj/tests/bench/bench_%.o $(bench_support_o) $(server_o) $B/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $B/obj/%_avx2.o: CFLAGS += $(FLAGS_avx2)

@@ -50,8 +50,25 @@ static const setting *find(const char *key)
 
 static attn_status unknown(const char *where, const char *key, attn_error *error)
 {
-    return attn_error_set(error, ATTN_INVALID, key, "%s: unknown key \"%.40s\"; the nearest is \"%s\"",
-                          where, key, srv_nearest(key, key_at));
+    return attn_error_set(error, ATTN_INVALID, key,
+                          "%s: unknown key \"%.40s\"; the nearest is \"%s\"", where, key,
+                          srv_nearest(key, key_at));
+}
+
+/* "max_body_bytes" as the flag "--max-body-bytes". */
+static void print_flag(char flag[72], const char *key)
+{
+    snprintf(flag, 72, "--%s", key);
+    for (char *c = flag + 2; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+}
+
+static attn_status unknown_flag(const char *typed, const char *key, attn_error *error)
+{
+    char nearest[72];
+    print_flag(nearest, srv_nearest(key, key_at));
+    return attn_error_set(error, ATTN_INVALID, key,
+                          "command line: unknown flag %.40s; the nearest is %s", typed, nearest);
 }
 
 static attn_status set_text(srv_config *config, const setting *s, const char *where,
@@ -201,7 +218,7 @@ static attn_status read_flags(arguments *a, char *const *list, attn_error *error
         }
         const setting *s = find(key);
         if (!s && strcmp(key, "config") != 0)
-            return unknown("command line", key, error);
+            return unknown_flag(*list, key, error);
         if (!value && !(value = *++list))
             return attn_error_set(error, ATTN_INVALID, key, "command line: %s needs a value",
                                   list[-1]);
@@ -239,10 +256,8 @@ void srv_config_help(FILE *out)
 {
     for (int i = 0; i < SETTINGS; i++) {
         const setting *s = &settings[i];
-        char flag[64];
-        snprintf(flag, sizeof flag, "--%s", s->key);
-        for (char *c = flag; *c; c++)
-            *c = *c == '_' ? '-' : *c;
+        char flag[72];
+        print_flag(flag, s->key);
         fprintf(out, "  %-22s %s [%s]\n", flag, s->help, s->fallback);
     }
 }

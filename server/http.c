@@ -92,10 +92,12 @@ static bool find_route(exchange *x)
 {
     srv_request *request = &x->request;
     char allow[64];
-    request->route = srv_route_find(request->method, request->path, allow, sizeof allow);
-    if (request->route)
+    bool takes_method = false;
+    request->route = srv_route_find(request->method, request->path, &takes_method, allow,
+                                    sizeof allow);
+    if (takes_method)
         return true;
-    if (!allow[0])
+    if (!request->route)
         return refuse(x, srv_problem_make(SRV_PROBLEM_NOT_FOUND, NULL, "there is nothing at %s",
                                           request->path));
     refuse(x, srv_problem_make(SRV_PROBLEM_METHOD, NULL, "%s does not take %s, only %s",
@@ -330,17 +332,17 @@ static void log_request(const srv_request *request, size_t bytes_out, double sec
         srv_log_string("path", request->path),
         srv_log_int("status", request->answer.status),
         srv_log_string("error", request->answer.problem_type),
-        srv_log_real("total_ms", seconds * 1e3),
+        srv_log_real("total_ms", srv_round_ms(seconds * 1e3)),
         srv_log_int("bytes_in", (int64_t)request->body_length),
         srv_log_int("bytes_out", (int64_t)bytes_out),
         srv_log_string("trace_id", request->trace.trace_id[0] ? request->trace.trace_id : NULL),
         srv_log_string("backend", account->backend),
         srv_log_string("rule", account->rule),
         srv_log_int("n", account->n),
-        srv_log_real("parse_ms", account->parse_s * 1e3),
-        srv_log_real("queue_ms", account->queue_s * 1e3),
-        srv_log_real("compute_ms", account->compute_s * 1e3),
-        srv_log_real("serialize_ms", account->serialize_s * 1e3),
+        srv_log_real("parse_ms", srv_round_ms(account->parse_s * 1e3)),
+        srv_log_real("queue_ms", srv_round_ms(account->queue_s * 1e3)),
+        srv_log_real("compute_ms", srv_round_ms(account->compute_s * 1e3)),
+        srv_log_real("serialize_ms", srv_round_ms(account->serialize_s * 1e3)),
     };
     size_t count = sizeof fields / sizeof *fields;
     srv_log_event(&request->server->log, SRV_LOG_INFO, "request", fields,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,12 +13,23 @@ enum {
     BACKLOG = 511
 };
 
+static bool is_port(const char *text)
+{
+    int number = 0;
+    for (const char *c = text; *c; c++) {
+        if (*c < '0' || *c > '9' || c - text > 4)
+            return false;
+        number = number * 10 + (*c - '0');
+    }
+    return text[0] && number <= 65535;
+}
+
 /* "127.0.0.1:8080" or "[::1]:8080" into its two halves. */
 static int split(const char *address, char host[256], char port[16])
 {
     const char *colon = strrchr(address, ':');
     const char *from = address, *to = colon;
-    if (!colon || strlen(colon + 1) >= 16 || !colon[1])
+    if (!colon || !is_port(colon + 1))
         return -1;
     if (address[0] == '[') {
         from = address + 1;
@@ -67,7 +79,7 @@ int srv_listen(const char *address, const char *key, attn_error *error)
     for (const struct addrinfo *info = found; info && fd < 0; info = info->ai_next)
         fd = open_socket(info);
     if (fd < 0)
-        attn_error_set(error, ATTN_INVALID, key, "cannot listen on %.80s: %s; choose another %s",
+        attn_error_set(error, ATTN_UNSUPPORTED, key, "cannot listen on %.80s: %s; choose another %s",
                        address, strerror(errno), key);
     freeaddrinfo(found);
     return fd;

@@ -80,12 +80,17 @@ static void on_prepare(uv_prepare_t *prepare)
         uv_timer_start(&loop->pause, on_pause, ms, 0);
 }
 
+static void end_if_drained(srv_loop *loop)
+{
+    if (loop->quiesced && loop->server->accepted == 0)
+        uv_stop(&loop->uv);
+}
+
 static void on_check(uv_check_t *check)
 {
     srv_loop *loop = check->data;
     MHD_run(loop->daemon);
-    if (loop->quiesced && loop->server->accepted == 0)
-        uv_stop(&loop->uv);
+    end_if_drained(loop);
 }
 
 static void on_watch_closed(uv_handle_t *handle)
@@ -181,6 +186,8 @@ static void on_drain_begun(uv_timer_t *timer)
     if (fd >= 0)
         close(fd);
     loop->quiesced = true;
+    /* With nothing left to do no event will come, and so no on_check. */
+    end_if_drained(loop);
     uv_timer_start(timer, on_drain_over, (uint64_t)loop->server->config.drain_timeout_s * 1000, 0);
 }
 

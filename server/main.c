@@ -61,6 +61,8 @@ static attn_status start(srv_server *server, attn_error *error)
         return status;
     int64_t wanted = server->config.workers ? server->config.workers : server->machine.cores;
     server->workers = (int)(wanted < SRV_MAX_WORKERS ? wanted : SRV_MAX_WORKERS);
+    int64_t limit = server->config.memory_limit_bytes;
+    server->memory_limit_bytes = limit ? (size_t)limit : server->machine.memory_bytes / 4 * 3;
     attn_blas_init();
     server->metrics = srv_metrics_open();
     if (!server->metrics)
@@ -74,6 +76,8 @@ static void announce(const srv_server *server)
     srv_metrics_set(server->metrics, SRV_METRIC_BUILD_INFO, 1,
                     SRV_LABELS(srv_version, srv_revision, attn_isa_name(server->machine.isa),
                                attn_blas_name()));
+    srv_metrics_set(server->metrics, SRV_METRIC_MEMORY_LIMIT, (double)server->memory_limit_bytes,
+                    NULL);
     const srv_log_field fields[] = {
         srv_log_string("listen", server->config.listen),
         srv_log_string("version", srv_version),

@@ -20,19 +20,18 @@ void srv_request_start(srv_request *request, srv_job *job, void *work, void (*en
     srv_executor_submit(request->server->executor, job);
 }
 
+/* A plan answers no tokens, and is no work. */
 static void count_work(const srv_request *request)
 {
     srv_metrics *m = request->server->metrics;
     const srv_account *a = &request->account;
     const char *const *backend = SRV_LABELS(a->backend), *const *encoding = SRV_LABELS(a->encoding);
-    if (!a->backend)
+    if (!a->tokens)
         return;
     srv_metrics_add(m, SRV_METRIC_ROUTE, 1, SRV_LABELS(a->backend, a->rule));
     srv_metrics_observe(m, SRV_METRIC_REQUEST_PARSE, a->parse_s, encoding);
     srv_metrics_observe(m, SRV_METRIC_REQUEST_QUEUE, a->queue_s, backend);
     srv_metrics_observe(m, SRV_METRIC_REQUEST_SEQUENCE_LENGTH, (double)a->n, backend);
-    if (!a->tokens)
-        return;
     srv_metrics_add(m, SRV_METRIC_TOKENS, (double)a->tokens, backend);
     srv_metrics_observe(m, SRV_METRIC_REQUEST_COMPUTE, a->compute_s, backend);
     srv_metrics_observe(m, SRV_METRIC_REQUEST_SERIALIZE, a->serialize_s, encoding);

@@ -16,7 +16,9 @@ typedef struct srv_route {
     srv_endpoint *endpoint;
 } srv_route;
 
-/* The route, or NULL; then `allow` lists the methods the path does have, "" for an unknown path. */
-const srv_route *srv_route_find(const char *method, const char *path, char *allow, size_t size);
+/* A route of that path, or NULL when the path is unknown. *takes_method tells whether it is the one
+ * for the method; when it is not, `allow` lists the methods that the path does take. */
+const srv_route *srv_route_find(const char *method, const char *path, bool *takes_method,
+                                char *allow, size_t size);
 
 #endif

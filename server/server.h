@@ -12,6 +12,7 @@ typedef struct srv_server {
     srv_config config;
     attn_machine machine;
     int workers;
+    size_t memory_limit_bytes; /* what requests may take together */
     srv_executor *executor;
     srv_metrics *metrics; /* loop thread only */
     srv_log log;

@@ -156,6 +156,16 @@ void srv_text_real(srv_text *text, double value)
     }
 }
 
+double srv_round_ms(double ms)
+{
+    return round(ms * 1e3) / 1e3;
+}
+
+void srv_text_ms(srv_text *text, double ms)
+{
+    srv_text_real(text, srv_round_ms(ms));
+}
+
 void srv_text_rewind(srv_text *text, size_t length)
 {
     text->length = length;

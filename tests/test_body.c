@@ -243,7 +243,7 @@ static void refuses_what_is_not_json(void)
         {"{\"a\":1e309}", "", "real number overflow"},
         {"{\"a\":\"\\x\"}", "", "invalid escape"},
         {"{\"a\":\"\xff\"}", "", "not valid JSON"},
-        {"{\"a\":\"\n\"}", "", "control character"},
+        {"{\"a\":\"\x01\"}", "", "control character"},
         {"{\"a\":\"b", "", "ends in the middle of a value"},
         {"{\"a", "", "ends in the middle of a value"},
     };

@@ -260,7 +260,11 @@ static void test_machine_auto(void)
 static void test_machine_unknown_isa(void)
 {
     static const char *const names[] = {
-        "neon", "", "AVX2", "avx", "avx5122",
+        "neon",
+        "",
+        "AVX2",
+        "avx",
+        "avx5122",
         "a name so long that the sentence has to cut it somewhere before it becomes unreadable"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         attn_machine machine;

@@ -1,21 +1,14 @@
-/* Exact attention as a whole: against float64 vectors, and what must hold whatever the tiles are. */
+/* Exact attention as a whole: against float64 vectors, and what must hold however it is tiled. */
 #include "tests/support/attend.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/vector.h"
-
-#include "kernels/kernels.h"
 
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Every instruction set this CPU has, one turn each. */
-#define FOR_EACH_ISA(isa)                                          \
-    for (attn_isa isa = ATTN_ISA_SCALAR; isa <= ATTN_ISA_AVX512; isa++) \
-        if (attn_kernels_find(isa))
 
 /* Over all visible pairs of a vector: the largest |v|, and the largest scale * sum |q_c k_c|. */
 typedef struct sizes {
@@ -50,10 +43,10 @@ static sizes visible_sizes(const test_vector *x)
     return most;
 }
 
-/* 1e-6 of the largest |v| for logits of ordinary size, which is the promise. Sharp ones (x 30, or as
- * trained models have them) cannot keep it in float32: a logit is disturbed by about two roundings,
- * 2^-24 each, of scale * sum |q_c k_c|; the weights by as much relative to themselves, and the
- * answer by that for the weights and again for their sum. */
+/* 1e-6 of the largest |v| for logits of ordinary size, which is the promise. Sharp ones (x 30, or
+ * as trained models have them) cannot keep it in float32: a logit is disturbed by about two
+ * roundings, 2^-24 each, of scale * sum |q_c k_c|; the weights by as much relative to themselves,
+ * and the answer by that for the weights and again for their sum. */
 static double vector_tolerance(const char *name, const test_vector *x)
 {
     bool sharp = strncmp(name, "huge_", 5) == 0 || strncmp(name, "trained_like", 12) == 0;
@@ -93,8 +86,8 @@ static void check_vector(const char *name, test_vector *x, attn_isa isa, double 
     for (size_t i = 0; i < x->arrays.out_count; i++)
         x->arrays.out[i] = NAN;
     attn_status status = attend_run(&call, &result, &error);
-    CHECK(status == ATTN_OK, "%s on %s: %s %s", name, attn_isa_name(isa),
-          attn_status_name(status), error.message);
+    CHECK(status == ATTN_OK, "%s on %s: %s %s", name, attn_isa_name(isa), attn_status_name(status),
+          error.message);
     double worst = 0;
     for (size_t i = 0; i < x->arrays.out_count; i++) {
         double off = fabs(x->arrays.out[i] - x->expected[i]);
@@ -125,9 +118,8 @@ static void test_vectors(void)
         bool whole = test_vector_open(path, &x);
         CHECK(whole, "%s is no vector", path);
         double bound = whole ? vector_tolerance(entry->d_name, &x) : 0;
-        if (whole)
-            FOR_EACH_ISA(isa)
-        check_vector(entry->d_name, &x, isa, bound);
+        for (const attn_kernels *k = kernels_after(NULL); whole && k; k = kernels_after(k))
+            check_vector(entry->d_name, &x, k->isa, bound);
         test_vector_close(&x);
         count++;
     }
@@ -208,8 +200,9 @@ static uint64_t slack(const attn_plan *plan)
 {
     uint64_t rows = (uint64_t)plan->kernels->panel_rows;
     uint64_t panels = ((uint64_t)plan->tile_rows + rows - 1) / rows;
-    return plan->params.mask.causal ? (uint64_t)plan->phases[0].tiles * panels * rows * (rows - 1) / 2
-                                    : 0;
+    return plan->params.mask.causal
+               ? (uint64_t)plan->phases[0].tiles * panels * rows * (rows - 1) / 2
+               : 0;
 }
 
 static void test_masks_skip_work(void)
@@ -220,19 +213,18 @@ static void test_masks_skip_work(void)
         attend_arrays arrays = attend_arrays_open(&c->shape, 1);
         attn_mask mask = make_mask(c, &masks);
         uint64_t visible = attend_visible_pairs(&c->shape, &mask);
-        FOR_EACH_ISA(isa)
-        {
-            attend_call call = attend_dense(&c->shape, &arrays, isa);
+        for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k)) {
+            attend_call call = attend_dense(&c->shape, &arrays, k->isa);
             call.mask = mask;
             attend_result result;
             attn_status status = attend_run(&call, &result, NULL);
-            CHECK(status == ATTN_OK, "%s: %s", describe(c, isa), attn_status_name(status));
+            CHECK(status == ATTN_OK, "%s: %s", describe(c, k->isa), attn_status_name(status));
             CHECK(result.scores >= visible && result.scores <= visible + slack(&result.plan),
-                  "%s: %llu scores for %llu visible pairs, %llu more allowed", describe(c, isa),
+                  "%s: %llu scores for %llu visible pairs, %llu more allowed", describe(c, k->isa),
                   (unsigned long long)result.scores, (unsigned long long)visible,
                   (unsigned long long)slack(&result.plan));
-            CHECK(isa != ATTN_ISA_SCALAR || result.scores == visible,
-                  "%s: scalar computes what is visible and nothing else", describe(c, isa));
+            CHECK(k->isa != ATTN_ISA_SCALAR || result.scores == visible,
+                  "%s: scalar computes what is visible and nothing else", describe(c, k->isa));
         }
         attend_arrays_close(&arrays);
     }
@@ -280,9 +272,8 @@ static void test_bits_whatever_the_tiles(void)
         if (c->shape.m > 1000)
             continue;
         attend_arrays arrays = attend_arrays_open(&c->shape, 2);
-        FOR_EACH_ISA(isa)
-        {
-            attend_call call = attend_dense(&c->shape, &arrays, isa);
+        for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k)) {
+            attend_call call = attend_dense(&c->shape, &arrays, k->isa);
             call.mask = make_mask(c, &masks);
             check_bits(c, &arrays, call);
         }
@@ -339,8 +330,8 @@ static void check_interleaved(const attn_shape *s, attn_isa isa)
 static void test_interleaved_heads(void)
 {
     const attn_shape shape = {2, 6, 3, 49, 97, 7, 5};
-    FOR_EACH_ISA(isa)
-    check_interleaved(&shape, isa);
+    for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k))
+        check_interleaved(&shape, k->isa);
 }
 
 /* Measured workspace is never above the promise, and the promise never far above. */
@@ -350,16 +341,15 @@ static void test_workspace_as_promised(void)
     for (int i = 0; i < MASKED_CASES; i++) {
         const masked_case *c = &masked_cases[i];
         attend_arrays arrays = attend_arrays_open(&c->shape, 5);
-        FOR_EACH_ISA(isa)
-        {
-            attend_call call = attend_dense(&c->shape, &arrays, isa);
+        for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k)) {
+            attend_call call = attend_dense(&c->shape, &arrays, k->isa);
             call.mask = make_mask(c, &masks);
             attend_result result;
             attn_status status = attend_run(&call, &result, NULL);
             double promised = (double)attn_plan_bytes(&result.plan, 1);
             CHECK(status == ATTN_OK && (double)result.peak_bytes <= promised &&
                       (double)result.peak_bytes >= 0.8 * promised,
-                  "%s: took %zu bytes of %g", describe(c, isa), result.peak_bytes, promised);
+                  "%s: took %zu bytes of %g", describe(c, k->isa), result.peak_bytes, promised);
         }
         attend_arrays_close(&arrays);
     }
@@ -368,18 +358,17 @@ static void test_workspace_as_promised(void)
 /* Workspace depends on the columns, never on how many keys there are. */
 static void test_workspace_is_constant(void)
 {
-    FOR_EACH_ISA(isa)
-    {
+    for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k)) {
         size_t bytes[2];
         for (int i = 0; i < 2; i++) {
-            attn_machine machine = attend_machine(isa, 1e9);
+            attn_machine machine = attend_machine(k->isa, 1e9);
             attn_shape shape = {1, 1, 1, i ? 1 << 20 : 96, i ? 1 << 20 : 96, 64, 64};
             attn_mix_params params = {.scale = 1};
             attn_plan plan = {0};
             attn_mixer_plan(attn_mixer_find("exact"), &machine, &params, &shape, &plan, NULL);
             bytes[i] = attn_plan_bytes(&plan, 1);
         }
-        CHECK(bytes[0] == bytes[1], "%s: %zu bytes at n = 96, %zu at 2^20", attn_isa_name(isa),
+        CHECK(bytes[0] == bytes[1], "%s: %zu bytes at n = 96, %zu at 2^20", attn_isa_name(k->isa),
               bytes[0], bytes[1]);
     }
 }

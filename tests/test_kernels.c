@@ -1,4 +1,5 @@
 /* Every overlay this CPU can run against the scalar truth, on tiles as awkward as they come. */
+#include "tests/support/attend.h"
 #include "tests/support/suite.h"
 #include "tests/support/tile.h"
 
@@ -9,8 +10,7 @@
 #include <string.h>
 
 static const int row_counts[] = {1, 2, 23, 24, 25, 47, 48, 49, 95, 96};
-static const int key_counts[] = {1,  2,  3,  4,   5,   6,   7,   8,  23,
-                                 24, 25, 191, 192, 193, 385, 1000};
+static const int key_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 23, 24, 25, 191, 192, 193, 385, 1000};
 static const int column_counts[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 80, 96, 128};
 
 enum {
@@ -22,18 +22,10 @@ enum {
 
 static const double unit_roundoff = 0x1p-24;
 
-/* The next overlay after *isa that this CPU has, or NULL. */
-static const attn_kernels *next_overlay(int *isa)
+static const attn_kernels *first_overlay(void)
 {
-    while (++*isa <= ATTN_ISA_AVX512)
-        if (attn_kernels_find((attn_isa)*isa))
-            return attn_kernels_find((attn_isa)*isa);
-    return NULL;
+    return kernels_after(&attn_kernels_scalar);
 }
-
-#define FOR_EACH_OVERLAY(kernels)                                                        \
-    for (int isa_ = ATTN_ISA_SCALAR; isa_ < ATTN_ISA_AVX512;)                            \
-        for (const attn_kernels *kernels = next_overlay(&isa_); kernels; kernels = NULL)
 
 static size_t workspace_of(const tile_case *c, const attn_kernels *kernels)
 {
@@ -170,12 +162,11 @@ static void check_tile(const tile_spec *spec)
     float *truth = copy_answer(&c);
     for (int r = 0; r < spec->rows; r++)
         compare_row(&c, ATTN_ISA_SCALAR, r, truth + r * spec->dv);
-    FOR_EACH_OVERLAY(kernels)
-    {
-        ran = tile_run(&c, kernels, workspace_of(&c, kernels));
-        check_run(&c, kernels, ran, visible, most_scores(&c, kernels));
+    for (const attn_kernels *k = first_overlay(); k; k = kernels_after(k)) {
+        ran = tile_run(&c, k, workspace_of(&c, k));
+        check_run(&c, k, ran, visible, most_scores(&c, k));
         for (int r = 0; r < spec->rows && ran.status == ATTN_OK; r++)
-            compare_row(&c, kernels->isa, r, truth + r * spec->dv);
+            compare_row(&c, k->isa, r, truth + r * spec->dv);
     }
     free(truth);
     tile_close(&c);
@@ -246,6 +237,40 @@ static void test_long_holes(void)
                                     .seed = 30001 + (uint64_t)band});
 }
 
+/* Two keys with logits x and 0 and values 1 and 0: the answer is p / (1 + p) with p = e^x, so it
+ * shows how good a single weight is. The overlay's 2^x is within 1.7e-7, and x is rounded three
+ * times (the scale, the query times the scale, the product); four more roundings follow. */
+static void check_weights(tile_case *c, const attn_kernels *kernels)
+{
+    tile_run(c, kernels, workspace_of(c, kernels));
+    for (int r = 0; r < c->spec.rows; r++) {
+        double x = (double)c->tile.scale * c->q[r * c->tile.q_stride], p = exp(x);
+        double bound = 1.7e-7 + unit_roundoff * (4 + 3 * fabs(x)), answer = tile_answer(c, r)[0];
+        if (x < -87) /* p is below 2^-125, the end of normal numbers */
+            CHECK(answer >= 0 && answer <= 0x1p-125, "%s: weight of logit %.9g is %.9g",
+                  tile_describe(c, kernels->isa), x, answer);
+        else
+            CHECK(fabs(answer - p / (1 + p)) <= bound * p,
+                  "%s: weight of logit %.9g is %.9g, expected %.9g within %.3g",
+                  tile_describe(c, kernels->isa), x, answer, p / (1 + p), bound * p);
+    }
+}
+
+static void test_weights(void)
+{
+    for (int from = 0; from > -100; from--) {
+        tile_case c;
+        tile_open(&c, &(tile_spec){.rows = 96, .keys = 2, .d = 1, .dv = 1, .gain = 1, .seed = 9});
+        for (int r = 0; r < 96; r++)
+            c.q[r * c.tile.q_stride] = (float)(from - r / 96.0);
+        c.k[0] = c.v[0] = 1;
+        c.k[c.tile.k_stride] = c.v[c.tile.v_stride] = 0;
+        for (const attn_kernels *k = first_overlay(); k; k = kernels_after(k))
+            check_weights(&c, k);
+        tile_close(&c);
+    }
+}
+
 /* Logits of thousands: the softmax is all but a choice, and a plain exponential would overflow. */
 static void test_large_logits(void)
 {
@@ -261,8 +286,8 @@ static void test_large_logits(void)
 }
 
 /* Logits of 1e8, where float32 cannot tell neighbours apart: wherever one key wins by more than the
- * rounding errors and then 127 in units of log2, all others have weight 0 and the answer is its v to
- * the bit. */
+ * rounding errors and then 127 in units of log2, all others have weight 0 and the answer is its v
+ * to the bit. */
 static void check_winners(tile_case *c, const attn_kernels *kernels, int *rows_won)
 {
     const attn_tile *t = &c->tile;
@@ -293,20 +318,19 @@ static void check_winners(tile_case *c, const attn_kernels *kernels, int *rows_w
 
 static void test_enormous_logits(void)
 {
-    for (int k = 0; k < KEY_COUNTS; k++) {
+    for (int i = 0; i < KEY_COUNTS; i++) {
         tile_case c;
         tile_open(&c, &(tile_spec){.rows = 49,
-                                   .keys = key_counts[k],
+                                   .keys = key_counts[i],
                                    .d = 64,
                                    .dv = 5,
                                    .gain = 1e4F,
-                                   .seed = 50001 + (uint64_t)k});
-        FOR_EACH_OVERLAY(kernels)
-        {
+                                   .seed = 50001 + (uint64_t)i});
+        for (const attn_kernels *k = first_overlay(); k; k = kernels_after(k)) {
             int rows_won = 0;
-            check_winners(&c, kernels, &rows_won);
-            CHECK(rows_won > 40, "%s: only %d rows have a clear winner",
-                  tile_describe(&c, kernels->isa), rows_won);
+            check_winners(&c, k, &rows_won);
+            CHECK(rows_won > 40, "%s: only %d rows have a clear winner", tile_describe(&c, k->isa),
+                  rows_won);
         }
         tile_close(&c);
     }
@@ -328,13 +352,12 @@ static void test_overflow_shows(void)
         tile_open(&c, &(tile_spec){.rows = 25, .keys = 193, .d = 5, .dv = 5, .gain = 1, .seed = 7});
         fill(c.q, 25, 5, c.tile.q_stride, 3e19F);
         fill(c.k, 193, 5, c.tile.k_stride, 3e19F * signs[s]);
-        FOR_EACH_OVERLAY(kernels)
-        {
-            tile_run(&c, kernels, workspace_of(&c, kernels));
+        for (const attn_kernels *k = first_overlay(); k; k = kernels_after(k)) {
+            tile_run(&c, k, workspace_of(&c, k));
             for (int r = 0; r < 25; r++)
                 for (int i = 0; i < 5; i++)
                     CHECK(!isfinite(tile_answer(&c, r)[i]), "%s sign %g: row %d column %d is %g",
-                          tile_describe(&c, kernels->isa), signs[s], r, i, tile_answer(&c, r)[i]);
+                          tile_describe(&c, k->isa), signs[s], r, i, tile_answer(&c, r)[i]);
         }
         tile_close(&c);
     }
@@ -364,9 +387,8 @@ static void test_nan_stays_in_its_row(void)
 {
     tile_case c;
     tile_open(&c, &(tile_spec){.rows = 49, .keys = 193, .d = 9, .dv = 7, .gain = 1, .seed = 8});
-    check_nan_row(&c, &attn_kernels_scalar);
-    FOR_EACH_OVERLAY(kernels)
-    check_nan_row(&c, kernels);
+    for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k))
+        check_nan_row(&c, k);
     tile_close(&c);
 }
 
@@ -382,9 +404,9 @@ static void check_single_key(tile_case *c, const attn_kernels *kernels, int key)
 
 static void test_single_key(void)
 {
-    static const float special[] = {-0.0F,   0.0F,  FLT_TRUE_MIN, -FLT_TRUE_MIN, FLT_MIN / 3,
-                                    FLT_MAX, 1.0F,  -FLT_MAX,     FLT_MIN,       0x1.fffffep-1F,
-                                    -0x1p-149F};
+    static const float special[] = {-0.0F,       0.0F,           FLT_TRUE_MIN, -FLT_TRUE_MIN,
+                                    FLT_MIN / 3, FLT_MAX,        1.0F,         -FLT_MAX,
+                                    FLT_MIN,     0x1.fffffep-1F, -0x1p-149F};
     const int columns = sizeof special / sizeof *special;
     for (int key = 0; key < 400; key += 57) {
         tile_case c;
@@ -397,9 +419,8 @@ static void test_single_key(void)
                                    .seed = 60001 + (uint64_t)key});
         memset(c.key_mask, 0, (size_t)key);
         memcpy(c.v + key * c.tile.v_stride, special, sizeof special);
-        check_single_key(&c, &attn_kernels_scalar, key);
-        FOR_EACH_OVERLAY(kernels)
-        check_single_key(&c, kernels, key);
+        for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k))
+            check_single_key(&c, k, key);
         tile_close(&c);
     }
 }
@@ -419,15 +440,13 @@ static void test_constant_values(void)
                                    .seed = 70001 + n});
         fill(c.v, 1000, 17, c.tile.v_stride, values[n]);
         double bound = fabs((double)values[n]) * sums_tolerance(500);
-        FOR_EACH_OVERLAY(kernels)
-        {
-            tile_run(&c, kernels, workspace_of(&c, kernels));
+        for (const attn_kernels *k = first_overlay(); k; k = kernels_after(k)) {
+            tile_run(&c, k, workspace_of(&c, k));
             for (int r = 0; r < 49; r++)
                 for (int i = 0; i < 17; i++)
                     CHECK(fabs((double)tile_answer(&c, r)[i] - values[n]) <= bound,
                           "%s: row %d column %d is %.9g, expected %.9g within %.3g",
-                          tile_describe(&c, kernels->isa), r, i, tile_answer(&c, r)[i], values[n],
-                          bound);
+                          tile_describe(&c, k->isa), r, i, tile_answer(&c, r)[i], values[n], bound);
         }
         tile_close(&c);
     }
@@ -436,10 +455,9 @@ static void test_constant_values(void)
 /* One byte less than promised is refused, before anything is written. */
 static void check_refusal(tile_case *c, const attn_kernels *kernels)
 {
-    float *before;
     size_t bytes = workspace_of(c, kernels);
     tile_result ran = tile_run(c, kernels, 0);
-    before = copy_answer(c);
+    float *before = copy_answer(c);
     CHECK(ran.status == ATTN_NO_MEMORY && !ran.strayed, "%s with no workspace: %s",
           tile_describe(c, kernels->isa), attn_status_name(ran.status));
     ran = tile_run(c, kernels, bytes - 1);
@@ -464,9 +482,8 @@ static void test_small_workspace(void)
                                    .mask = seed % 2 ? TILE_UNMASKED : TILE_ALTERNATE,
                                    .gain = 1,
                                    .seed = seed});
-        check_refusal(&c, &attn_kernels_scalar);
-        FOR_EACH_OVERLAY(kernels)
-        check_refusal(&c, kernels);
+        for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k))
+            check_refusal(&c, k);
         tile_close(&c);
     }
 }
@@ -493,6 +510,7 @@ int main(void)
         {"columns", test_columns},
         {"bands and masks", test_bands_and_masks},
         {"long holes", test_long_holes},
+        {"weights", test_weights},
         {"large logits", test_large_logits},
         {"enormous logits", test_enormous_logits},
         {"overflow shows", test_overflow_shows},

@@ -41,8 +41,8 @@ static attn_status plan_exact(const attn_shape *shape, const attn_mix_params *pa
 
 static const attn_shape good_shape = {2, 4, 2, 8, 8, 8, 8};
 
-static void check_refused(const attn_shape *shape, const attn_mix_params *params,
-                          const char *param, const char *words)
+static void check_refused(const attn_shape *shape, const attn_mix_params *params, const char *param,
+                          const char *words)
 {
     attn_error error = {0};
     attn_status status = plan_exact(shape, params, &error);

@@ -5,7 +5,8 @@
 #include "mixers/mixers.h"
 
 enum {
-    MOST_ROWS = 96, /* queries a tile shares each block of keys among, while that is in L2 */
+    TILE_OPEN_NS = 4000, /* about what a tile costs before its first key */
+    MOST_ROWS = 96,      /* queries a tile shares each block of keys among, while that is in L2 */
     TILE_NS =
         1500 * 1000, /* a tile should end about this soon: other jobs and cancels wait for it */
 };
@@ -30,7 +31,7 @@ static place place_of(const attn_plan *plan, int64_t tile)
 {
     const attn_shape *s = &plan->shape;
     int64_t blocks = blocks_of(plan), row = tile / blocks;
-    /* Last rows first: under a causal mask they are the longest, and a phase should not end on one.
+    /* Last rows first: under a causal mask they are the longest, and none should be left for last.
      */
     int64_t first = (blocks - 1 - tile % blocks) * plan->tile_rows;
     int64_t left = s->n - first;
@@ -40,28 +41,33 @@ static place place_of(const attn_plan *plan, int64_t tile)
                    .rows = (int)(left < plan->tile_rows ? left : plan->tile_rows)};
 }
 
-/* Query-key pairs that the masks leave, a hidden key counted as visible: what the tiles will cost.
- */
+/* Query-key pairs of one head that lengths and causality leave: what its tiles will cost. */
+static double pairs_in_row(const attn_plan *plan, int64_t b)
+{
+    const attn_shape *s = &plan->shape;
+    double keys = (double)valid_keys(plan, b), n = (double)s->n, m = (double)s->m;
+    double rows = plan->params.mask.lengths && s->n == s->m ? keys : n;
+    if (!plan->params.mask.causal)
+        return rows * keys;
+    /* Row i sees min(keys, i + 1 + m - n) keys: a ramp cut off at 0 and at `keys`. */
+    double pairs = 0, first = 1 + m - n, last = rows + m - n;
+    double ramp_from = first > 1 ? first : 1, ramp_to = last < keys ? last : keys;
+    if (ramp_to >= ramp_from)
+        pairs += (ramp_from + ramp_to) / 2 * (ramp_to - ramp_from + 1);
+    double flat_from = ramp_to + 1 > first ? ramp_to + 1 : first;
+    if (last >= flat_from && keys > 0)
+        pairs += keys * (last - flat_from + 1);
+    return pairs;
+}
+
 static double visible_pairs(const attn_plan *plan)
 {
     const attn_shape *s = &plan->shape;
+    if (!plan->params.mask.lengths)
+        return pairs_in_row(plan, 0) * (double)s->batch * (double)s->heads;
     double pairs = 0;
-    for (int64_t b = 0; b < s->batch; b++) {
-        double keys = (double)valid_keys(plan, b), n = (double)s->n, m = (double)s->m;
-        double rows = plan->params.mask.lengths && s->n == s->m ? keys : n;
-        if (!plan->params.mask.causal) {
-            pairs += rows * keys;
-            continue;
-        }
-        /* Row i sees min(keys, i + 1 + m - n) keys: a ramp cut off at 0 and at `keys`. */
-        double first = 1 + m - n, last = rows + m - n;
-        double ramp_from = first > 1 ? first : 1, ramp_to = last < keys ? last : keys;
-        if (ramp_to >= ramp_from)
-            pairs += (ramp_from + ramp_to) / 2 * (ramp_to - ramp_from + 1);
-        double flat_from = ramp_to + 1 > first ? ramp_to + 1 : first;
-        if (last >= flat_from && keys > 0)
-            pairs += keys * (last - flat_from + 1);
-    }
+    for (int64_t b = 0; b < s->batch; b++)
+        pairs += pairs_in_row(plan, b);
     return pairs * (double)s->heads;
 }
 
@@ -88,11 +94,14 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     plan->tile_rows = choose_rows(plan, pair_ns * (double)shape->m);
     if (plan->tile_rows > shape->n)
         plan->tile_rows = (int)shape->n;
-    int64_t tiles = shape->batch * shape->heads * blocks_of(plan);
+    int64_t tiles;
+    if (__builtin_mul_overflow(shape->batch * shape->heads, blocks_of(plan), &tiles))
+        return attn_error_set(error, ATTN_INVALID, "batch",
+                              "batch, heads and n make more tiles than can be counted");
     plan->phases[plan->phase_count++] = (attn_phase){
         .name = "attend",
         .tiles = tiles,
-        .tile_ns = visible_pairs(plan) * pair_ns / (double)tiles,
+        .tile_ns = visible_pairs(plan) * pair_ns / (double)tiles + TILE_OPEN_NS,
     };
     plan->scratch_bytes = kernels->attend_bytes(plan->tile_rows, (int)shape->d, (int)shape->dv,
                                                 params->mask.key_mask != NULL);

@@ -89,12 +89,12 @@ static bool fits_memory(attend *a)
     double floats = (double)output_count(&a->call.shape);
     double bytes = floats * (sizeof(float) + (returns_output(a) ? text_bytes_per_float : 0)) +
                    (double)attn_plan_bytes(&a->decision.plan, a->request->server->workers);
-    double limit = (double)a->request->server->machine.memory_bytes * 0.75;
+    double limit = (double)a->request->server->memory_limit_bytes;
     if (bytes <= limit)
         return true;
     return refuse(a, srv_problem_make(SRV_PROBLEM_TOO_LARGE, NULL,
-                                      "the answer needs %.0f bytes, over the limit of %.0f bytes; "
-                                      "send fewer queries, heads or columns of v",
+                                      "the answer needs %.0f bytes, over the limit of %.0f "
+                                      "(memory_limit_bytes); send fewer queries, heads or columns of v",
                                       bytes, limit));
 }
 
@@ -131,6 +131,9 @@ static attn_status decide(attend *a, attn_error *error)
                                    "no model \"%.64s\" is loaded; GET /v1/models lists them", model));
         return ATTN_OK;
     }
+    if (srv_options_given(&a->options, SRV_FIELD_ADAPTER))
+        return attn_error_set(error, ATTN_INVALID, "adapter",
+                              "adapter goes with a model, and the request names none");
     status = read_call(a, error);
     if (status == ATTN_OK)
         status = srv_decide(&a->decision, a->request->server, &a->call, &a->inputs, &a->options,
@@ -187,7 +190,7 @@ static bool after_read(attend *a)
     if (status != ATTN_OK)
         return refuse(a, srv_problem_from(status, &error));
     set_deadline(a);
-    return fits_memory(a) && !a->plan_only && open_io(a);
+    return !a->plan_only && fits_memory(a) && open_io(a);
 }
 
 static bool next_slice(attend *a, attn_phase *phase)

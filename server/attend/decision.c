@@ -145,7 +145,7 @@ static void print_candidate(const attn_candidate *c, srv_text *text)
     }
     if (c->eligible) {
         srv_text_string(text, ", \"predicted_ms\": ");
-        srv_text_real(text, c->predicted_ms);
+        srv_text_ms(text, c->predicted_ms);
         srv_text_format(text, ", \"predicted_bytes\": %zu", c->predicted_bytes);
     }
     srv_text_format(text, ", \"trained\": %s}", c->trained ? "true" : "false");

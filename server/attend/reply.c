@@ -1,7 +1,6 @@
 /* Putting an answer together: what is small in one text, the printed output in its pieces. */
 #include "server/attend/reply.h"
 
-#include <math.h>
 #include <stdio.h>
 
 typedef struct timing {
@@ -13,23 +12,17 @@ enum {
     TIMINGS = 6
 };
 
-static double ms_of(double seconds)
-{
-    /* Whole microseconds: more digits would be noise. */
-    return round(seconds * 1e6) * 1e-3;
-}
-
 static void fill_timings(const srv_request *request, timing timings[TIMINGS])
 {
     const srv_account *account = &request->account;
     double receive_s = (double)(request->received_ns - request->arrived_ns) * 1e-9;
     double total_s = (double)(srv_now_ns() - request->arrived_ns) * 1e-9;
-    timings[0] = (timing){"receive", ms_of(receive_s)};
-    timings[1] = (timing){"parse", ms_of(account->parse_s)};
-    timings[2] = (timing){"queue", ms_of(account->queue_s)};
-    timings[3] = (timing){"compute", ms_of(account->compute_s)};
-    timings[4] = (timing){"serialize", ms_of(account->serialize_s)};
-    timings[5] = (timing){"total", ms_of(total_s)};
+    timings[0] = (timing){"receive", receive_s * 1e3};
+    timings[1] = (timing){"parse", account->parse_s * 1e3};
+    timings[2] = (timing){"queue", account->queue_s * 1e3};
+    timings[3] = (timing){"compute", account->compute_s * 1e3};
+    timings[4] = (timing){"serialize", account->serialize_s * 1e3};
+    timings[5] = (timing){"total", total_s * 1e3};
 }
 
 static void print_timings(const timing timings[TIMINGS], srv_text *text)
@@ -37,7 +30,7 @@ static void print_timings(const timing timings[TIMINGS], srv_text *text)
     srv_text_string(text, ",\n \"timing\": {");
     for (int i = 0; i < TIMINGS; i++) {
         srv_text_format(text, "%s\"%s_ms\": ", i ? ", " : "", timings[i].name);
-        srv_text_real(text, timings[i].ms);
+        srv_text_ms(text, timings[i].ms);
     }
     srv_text_string(text, "}");
 }
@@ -48,7 +41,7 @@ static void write_server_timing(const timing timings[TIMINGS], srv_answer *answe
     srv_text header = srv_text_lend(answer->server_timing, sizeof answer->server_timing);
     for (int i = 0; i < TIMINGS; i++) {
         srv_text_format(&header, "%s%s;dur=", i ? ", " : "", timings[i].name);
-        srv_text_real(&header, timings[i].ms);
+        srv_text_ms(&header, timings[i].ms);
     }
 }
 

@@ -152,9 +152,7 @@ static srv_body_step begin_data(srv_body *body, srv_field *field, bool again, st
 {
     if (again) {
         attn_error_set(error, ATTN_MALFORMED, field->name,
-                       "the body has the key \"%s\" twice in "
-                       "one object",
-                       body->key);
+                       "the body has the key \"%s\" twice in one object", body->key);
         return SRV_BODY_FAULT;
     }
     body->field = field;

@@ -37,11 +37,11 @@ static void update_gauges(const srv_server *server)
 {
     srv_metrics *m = server->metrics;
     srv_load load = srv_executor_load(server->executor);
-    srv_metrics_set(m, SRV_METRIC_QUEUE_DEPTH, (double)load.waiting, NULL);
+    srv_metrics_set(m, SRV_METRIC_QUEUE_DEPTH, (double)(load.waiting + load.active), NULL);
     srv_metrics_set(m, SRV_METRIC_QUEUE_COST, load.remaining_ns * 1e-9, NULL);
     srv_metrics_set(m, SRV_METRIC_READY, srv_server_ready(server), NULL);
     srv_metrics_set(m, SRV_METRIC_DRAINING, server->draining, NULL);
-    srv_metrics_set(m, SRV_METRIC_HTTP_REQUESTS_IN_FLIGHT, (double)server->in_flight, NULL);
+    srv_metrics_set(m, SRV_METRIC_HTTP_REQUESTS_IN_FLIGHT, (double)server->in_flight - 1, NULL);
     srv_metrics_set(m, SRV_METRIC_HTTP_CONNECTIONS, (double)server->connections, NULL);
     srv_process_metrics_update(m);
 }

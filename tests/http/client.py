@@ -177,7 +177,7 @@ def stop_all():
 
 def run_command(*arguments):
     """Run the binary to its end: the CompletedProcess with text output."""
-    return subprocess.run([binary, *arguments], capture_output=True, text=True, timeout=60,
+    return subprocess.run([binary, *arguments], capture_output=True, text=True, timeout=20,
                           check=False)
 
 
@@ -205,7 +205,7 @@ def tensor(x, form="base64", datatype="FP32"):
 
 
 def decode(output):
-    """A tensor of an answer as (array, form): float32 values, as that is what the text stands for."""
+    """A tensor of an answer as (array, form). The values are float32: so the text is meant."""
     if isinstance(output, list):
         return as_float32(output), "nested"
     shape = output["shape"]

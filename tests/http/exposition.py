@@ -121,7 +121,7 @@ def check_histogram(family):
 
 
 def value(families, name, **labels):
-    """The sum over all series of that name whose labels include the given ones; 0 if there is none."""
+    """The sum over all series of that name whose labels include the given ones, or 0."""
     total = 0
     for family in families.values():
         for (sample, pairs), number in family.samples.items():

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""End-to-end tests of the daemon: usage run.py BINARY [NAME...], e.g. run.py build/release/attnd test_ops.
+"""End-to-end tests of the daemon: usage run.py BINARY [SUITE...].
 
 The last line is "http: N passed, N failed". A daemon that does not end cleanly (a leak or a race
 that a sanitizer found, a signal, a hang) is a failure of its own.
 """
 
 import os
+import signal
 import sys
 import unittest
 
@@ -34,6 +35,7 @@ def load(names):
 def main(path, names):
     """Run the suites, stop what is left, and say how it went."""
     client.binary = os.path.abspath(path)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # still clean up
     try:
         runner = unittest.TextTestRunner(stream=sys.stdout, verbosity=2, resultclass=Result)
         result = runner.run(load(names))

@@ -13,6 +13,8 @@ GOOD = {"q": [[1, 2]], "k": [[1, 0]], "v": [[5, 6]]}
 PROCESS = ("process_cpu_seconds_total", "process_open_fds", "process_max_fds",
            "process_virtual_memory_bytes", "process_resident_memory_bytes",
            "process_start_time_seconds")
+POST = (b"POST /v1/attend HTTP/1.1\r\nHost: x\r\n"
+        b"Content-Type: application/json\r\n")
 REQUESTS = "attnd_http_requests_total"
 SETTLE_S = 60  # how long a counter may lag behind what it counts before a test gives up
 
@@ -84,8 +86,7 @@ class Connections(unittest.TestCase):
         parts = []
         for i in range(20):
             body = b'{"q":[[1]],"k":[[1]],"v":[[%d]]}' % i
-            parts.append(b"POST /v1/attend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                         b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            parts.append(POST + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         with client.shared().socket() as plain:
             plain.sendall(b"".join(parts))
             stream = plain.makefile("rb")
@@ -102,8 +103,7 @@ class Connections(unittest.TestCase):
     def test_a_body_that_trickles_in(self):
         body = b'{"q":[[1.5]],"k":[[1]],"v":[[2.5e0]]}'
         with client.shared().socket() as plain:
-            plain.sendall(b"POST /v1/attend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                          b"Content-Length: %d\r\n\r\n" % len(body))
+            plain.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(body))
             for byte in body:
                 plain.sendall(bytes([byte]))
                 time.sleep(0.001)
@@ -237,7 +237,8 @@ class Metrics(unittest.TestCase):
     def test_unknown_methods_make_no_series_of_their_own(self):
         for method in ("BREW", "PATCH", "X-Y"):
             self.daemon.request(method, "/healthz")
-        methods = {dict(labels).get("method") for _, labels in scrape(self.daemon)[REQUESTS].samples}
+        samples = scrape(self.daemon)[REQUESTS].samples
+        methods = {dict(labels).get("method") for _, labels in samples}
         self.assertNotIn("BREW", methods)
         self.assertNotIn("X-Y", methods)
 
@@ -278,7 +279,8 @@ class Reader(unittest.TestCase):
             "no type": "# HELP a_total x\na_total 1\n",
             "labels": self.HEAD + 'a_total{b="c"d"} 1\n',
             "no +Inf": self.BUCKETS + 'h_bucket{le="1"} 1\nh_sum 3\nh_count 1\n',
-            "falling": self.BUCKETS + 'h_bucket{le="1"} 3\nh_bucket{le="+Inf"} 2\nh_sum 3\nh_count 2\n',
+            "falling": (self.BUCKETS + 'h_bucket{le="1"} 3\nh_bucket{le="+Inf"} 2\n'
+                        'h_sum 3\nh_count 2\n'),
             "count": self.BUCKETS + 'h_bucket{le="+Inf"} 2\nh_sum 3\nh_count 3\n',
             "no sum": self.BUCKETS + 'h_bucket{le="+Inf"} 2\nh_count 2\n',
         }

@@ -48,11 +48,10 @@ class Plan(unittest.TestCase):
                 self.assertEqual(planned["route"]["rule"], rule)
                 self.assertIn(str(n), planned["route"]["reason"])
 
-    def test_huge_sizes_cost_nothing(self):
-        planned = self.plan({"shape": {"n": 10_000_000, "m": 10_000_000, "heads": 64,
-                                       "kv_heads": 8, "d": 128, "batch": 4}})
+    def test_a_long_request_is_only_planned(self):
+        planned = self.plan({"shape": {"n": 50_000, "heads": 4, "d": 64}, "backend": "exact"})
         by_name = {entry["backend"]: entry for entry in planned["route"]["considered"]}
-        self.assertGreater(by_name["exact"]["predicted_ms"], 1e6)
+        self.assertGreater(by_name["exact"]["predicted_ms"], 1000)
 
     def test_prediction_grows_with_the_work(self):
         times = []

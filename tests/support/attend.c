@@ -5,6 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 
+const attn_kernels *kernels_after(const attn_kernels *kernels)
+{
+    const attn_kernels *next = NULL;
+    int isa = kernels ? (int)kernels->isa + 1 : ATTN_ISA_SCALAR;
+    for (; isa <= ATTN_ISA_AVX512 && !next; isa++)
+        next = attn_kernels_find((attn_isa)isa);
+    return next;
+}
+
 attn_machine attend_machine(attn_isa isa, double flops_per_ns)
 {
     return (attn_machine){.isa = isa,

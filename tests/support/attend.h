@@ -1,8 +1,9 @@
-/* Run a mixer's whole plan on one thread, in workspace not a byte larger than the plan asked for. */
+/* Run a mixer's whole plan on one thread, in workspace not a byte larger than the plan asks for. */
 #ifndef TESTS_ATTEND_H
 #define TESTS_ATTEND_H
 
 #include "attn/mixer.h"
+#include "kernels/kernels.h"
 
 typedef enum attend_order {
     ATTEND_FORWARD,
@@ -30,6 +31,9 @@ typedef struct attend_result {
 
 /* Plan and run. Fails as the plan or the first failing tile does. */
 attn_status attend_run(const attend_call *call, attend_result *result, attn_error *error);
+
+/* The next kernel table that this CPU can run, scalar first; NULL begins and ends. */
+const attn_kernels *kernels_after(const attn_kernels *kernels);
 
 /* A machine with that instruction set which nobody measured: plans come out the same everywhere. */
 attn_machine attend_machine(attn_isa isa, double flops_per_ns);

@@ -53,8 +53,7 @@ static void choose_spans(tile_case *c, test_random *random)
     attn_span *span = c->spans;
     c->tile.spans = span;
     c->tile.span_count = 1;
-    span[0] =
-        (attn_span){.begin = 0, .end = s->keys, .first = -ATTN_NO_EDGE, .last = ATTN_NO_EDGE};
+    span[0] = (attn_span){.begin = 0, .end = s->keys, .first = -ATTN_NO_EDGE, .last = ATTN_NO_EDGE};
     int64_t diagonal = s->keys - s->rows;
     switch (s->band) {
     case TILE_CAUSAL:

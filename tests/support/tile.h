@@ -1,6 +1,6 @@
 /* One random tile for an attention kernel, in buffers that show where it strays: strides are wider
- * than the columns and filled up with NaN, keys that no row may see are NaN, the answer is framed by
- * guards, and every input ends where its allocation ends. */
+ * than the columns and filled up with NaN, keys that no row may see are NaN, the answer is framed
+ * by guards, and every input ends where its allocation ends. */
 #ifndef TESTS_TILE_H
 #define TESTS_TILE_H
 

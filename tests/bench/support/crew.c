@@ -57,13 +57,11 @@ static void done(srv_job *job)
 
 static attn_status run_on_executor(srv_executor *executor, const bench_work *work)
 {
-    one_phase_job self = {.job = {.next = next,
-                                  .run = run,
-                                  .done = done,
-                                  .scratch_bytes = work->scratch_bytes},
-                          .work = work,
-                          .lock = PTHREAD_MUTEX_INITIALIZER,
-                          .over = PTHREAD_COND_INITIALIZER};
+    one_phase_job self = {
+        .job = {.next = next, .run = run, .done = done, .scratch_bytes = work->scratch_bytes},
+        .work = work,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .over = PTHREAD_COND_INITIALIZER};
     srv_executor_submit(executor, &self.job);
     pthread_mutex_lock(&self.lock);
     while (!self.ended)

@@ -12,8 +12,8 @@ typedef struct bench_crew {
 
 /* A phase of tiles, as attn/plan.h has it. */
 typedef struct bench_work {
-    attn_status (*run)(void *context, int64_t tile, attn_arena *scratch);
-    void *context;
+    attn_status (*run)(const void *context, int64_t tile, attn_arena *scratch);
+    const void *context;
     int64_t tiles;
     size_t scratch_bytes; /* that a tile needs */
 } bench_work;
