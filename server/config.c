@@ -26,7 +26,7 @@ typedef struct setting {
 } setting;
 
 static const setting settings[] = {
-#define SETTING(member, kind, fallback, least, most, help)                                         \
+#define SETTING(member, kind, fallback, least, most, help) \
     {#member, kind, fallback, least, most, help, offsetof(srv_config, member)},
 #include "server/config.def"
 #undef SETTING
@@ -141,9 +141,8 @@ static attn_status read_file(srv_config *config, const char *path, attn_error *e
         status = attn_error_set(error, ATTN_INVALID, "config", "%s: expected a JSON object", path);
     const char *key;
     json_t *value;
-    json_object_foreach (document, key, value)
-        if (status == ATTN_OK)
-            status = read_member(config, path, key, value, error);
+    json_object_foreach(document, key, value) if (status == ATTN_OK) status =
+        read_member(config, path, key, value, error);
     json_decref(document);
     return status;
 }
@@ -164,8 +163,7 @@ static bool environment_key(const char *entry, char key[64])
     return true;
 }
 
-static attn_status read_environment(srv_config *config, char *const *environment,
-                                    attn_error *error)
+static attn_status read_environment(srv_config *config, char *const *environment, attn_error *error)
 {
     for (char *const *entry = environment; *entry; entry++) {
         char key[64];

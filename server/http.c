@@ -93,8 +93,8 @@ static bool find_route(exchange *x)
     srv_request *request = &x->request;
     char allow[64];
     bool takes_method = false;
-    request->route = srv_route_find(request->method, request->path, &takes_method, allow,
-                                    sizeof allow);
+    request->route =
+        srv_route_find(request->method, request->path, &takes_method, allow, sizeof allow);
     if (takes_method)
         return true;
     if (!request->route)
@@ -153,8 +153,7 @@ static struct MHD_Response *make_response(srv_answer *answer)
         for (size_t i = 0; i < count; i++)
             vector[i] = (struct MHD_IoVec){answer->parts[i].data, answer->parts[i].length};
         *kept = (kept_parts){answer->parts, count};
-        response =
-            MHD_create_response_from_iovec(vector, (unsigned)count, free_parts, kept);
+        response = MHD_create_response_from_iovec(vector, (unsigned)count, free_parts, kept);
     }
     free(vector);
     if (response) {
@@ -214,8 +213,7 @@ static enum MHD_Result send_answer(exchange *x)
         add_header(response, "Connection", "close");
     count_answer(request);
     x->answered = true;
-    enum MHD_Result result =
-        MHD_queue_response(x->connection, (unsigned)answer->status, response);
+    enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)answer->status, response);
     MHD_destroy_response(response);
     return result;
 }
@@ -237,8 +235,8 @@ static bool grow_body(exchange *x, size_t more)
     size_t needed = request->body_length + more + SRV_BODY_PADDING;
     if (needed <= request->body_room)
         return true;
-    size_t room = x->framing.lengths ? (size_t)x->framing.length + SRV_BODY_PADDING
-                                     : 2 * request->body_room;
+    size_t room =
+        x->framing.lengths ? (size_t)x->framing.length + SRV_BODY_PADDING : 2 * request->body_room;
     if (room < needed)
         room = needed;
     char *body = realloc(request->body, room);

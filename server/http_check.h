@@ -10,8 +10,8 @@
 /* The headers that frame a body, counted as they come. */
 typedef struct srv_framing {
     int hosts, lengths, codings;
-    bool chunked;          /* the last transfer coding was exactly "chunked" */
-    uint64_t length;       /* Content-Length; UINT64_MAX when it is not a plain number */
+    bool chunked;    /* the last transfer coding was exactly "chunked" */
+    uint64_t length; /* Content-Length; UINT64_MAX when it is not a plain number */
 } srv_framing;
 
 void srv_framing_note(srv_framing *framing, const char *name, const char *value);

@@ -63,8 +63,8 @@ int srv_listen(const char *address, const char *key, attn_error *error)
 {
     char host[256], port[16];
     if (split(address, host, port) != 0) {
-        attn_error_set(error, ATTN_INVALID, key, "%s is \"%.80s\", expected host:port or [ipv6]:port",
-                       key, address);
+        attn_error_set(error, ATTN_INVALID, key,
+                       "%s is \"%.80s\", expected host:port or [ipv6]:port", key, address);
         return -1;
     }
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -79,8 +79,9 @@ int srv_listen(const char *address, const char *key, attn_error *error)
     for (const struct addrinfo *info = found; info && fd < 0; info = info->ai_next)
         fd = open_socket(info);
     if (fd < 0)
-        attn_error_set(error, ATTN_UNSUPPORTED, key, "cannot listen on %.80s: %s; choose another %s",
-                       address, strerror(errno), key);
+        attn_error_set(error, ATTN_UNSUPPORTED, key,
+                       "cannot listen on %.80s: %s; choose another %s", address, strerror(errno),
+                       key);
     freeaddrinfo(found);
     return fd;
 }

@@ -16,6 +16,7 @@
 
 #include <microhttpd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <uv.h>
@@ -82,8 +83,15 @@ static void on_prepare(uv_prepare_t *prepare)
 
 static void end_if_drained(srv_loop *loop)
 {
-    if (loop->quiesced && loop->server->accepted == 0)
-        uv_stop(&loop->uv);
+    if (!loop->quiesced || loop->server->accepted > 0)
+        return;
+    /* Everything is answered; a late second signal must not turn that into a failure. */
+    sigset_t late;
+    sigemptyset(&late);
+    sigaddset(&late, SIGTERM);
+    sigaddset(&late, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &late, NULL);
+    uv_stop(&loop->uv);
 }
 
 static void on_check(uv_check_t *check)
@@ -191,9 +199,9 @@ static void on_drain_begun(uv_timer_t *timer)
     uv_timer_start(timer, on_drain_over, (uint64_t)loop->server->config.drain_timeout_s * 1000, 0);
 }
 
-static void on_signal(uv_signal_t *signal, int number)
+static void on_signal(uv_signal_t *handle, int number)
 {
-    srv_loop *loop = signal->data;
+    srv_loop *loop = handle->data;
     if (loop->server->draining)
         _exit(EXIT_FAILURE);
     loop->server->draining = true;
@@ -264,12 +272,11 @@ void srv_loop_close(srv_loop *loop)
 {
     if (!loop)
         return;
-    uv_handle_t *handles[] = {
-        (uv_handle_t *)&loop->epoll, (uv_handle_t *)&loop->prepare,
-        (uv_handle_t *)&loop->check, (uv_handle_t *)&loop->pause,
-        (uv_handle_t *)&loop->again, (uv_handle_t *)&loop->drain,
-        (uv_handle_t *)&loop->wake,  (uv_handle_t *)&loop->signals[0],
-        (uv_handle_t *)&loop->signals[1]};
+    uv_handle_t *handles[] = {(uv_handle_t *)&loop->epoll,     (uv_handle_t *)&loop->prepare,
+                              (uv_handle_t *)&loop->check,     (uv_handle_t *)&loop->pause,
+                              (uv_handle_t *)&loop->again,     (uv_handle_t *)&loop->drain,
+                              (uv_handle_t *)&loop->wake,      (uv_handle_t *)&loop->signals[0],
+                              (uv_handle_t *)&loop->signals[1]};
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
         uv_close(handles[i], NULL);
     MHD_stop_daemon(loop->daemon);

@@ -2,8 +2,8 @@
 #include "server/problem.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 static const struct {
     int http;

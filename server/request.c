@@ -36,7 +36,8 @@ static void count_work(const srv_request *request)
     srv_metrics_observe(m, SRV_METRIC_REQUEST_COMPUTE, a->compute_s, backend);
     srv_metrics_observe(m, SRV_METRIC_REQUEST_SERIALIZE, a->serialize_s, encoding);
     srv_metrics_observe(m, SRV_METRIC_REQUEST_WORKSPACE, (double)a->workspace_bytes, backend);
-    srv_metrics_observe(m, SRV_METRIC_COST_PREDICTION_RATIO, a->compute_s / a->predicted_s, backend);
+    srv_metrics_observe(m, SRV_METRIC_COST_PREDICTION_RATIO, a->compute_s / a->predicted_s,
+                        backend);
 }
 
 /* The job may have ended well or not; what counts is that nobody waits for it any more. */

@@ -11,10 +11,10 @@
 
 /* What is known about the work, for the log line and the metrics; filled by the endpoint. */
 typedef struct srv_account {
-    const char *backend, *rule;   /* static strings; NULL: no backend ran */
-    const char *encoding;         /* "json" */
-    int64_t n;                    /* longest valid key count */
-    int64_t tokens;               /* query rows answered */
+    const char *backend, *rule; /* static strings; NULL: no backend ran */
+    const char *encoding;       /* "json" */
+    int64_t n;                  /* longest valid key count */
+    int64_t tokens;             /* query rows answered */
     double parse_s, queue_s, compute_s, serialize_s, predicted_s;
     size_t workspace_bytes;
 } srv_account;
@@ -31,16 +31,16 @@ typedef struct srv_request {
     size_t bytes_out; /* of the answer's body */
     srv_answer answer;
     srv_account account;
-    srv_job *job; /* while work runs; part of `work` */
-    void *work;   /* the endpoint's */
+    srv_job *job;                 /* while work runs; part of `work` */
+    void *work;                   /* the endpoint's */
     void (*end_work)(void *work); /* on the loop thread, after the job: settle the answer, free */
-    bool accepted; /* handed to its endpoint: draining waits for it */
-    bool left;     /* the client went away while the job ran */
-    bool drained;  /* the time to drain was over before the job */
+    bool accepted;                /* handed to its endpoint: draining waits for it */
+    bool left;                    /* the client went away while the job ran */
+    bool drained;                 /* the time to drain was over before the job */
 
-    struct srv_request *next_finished;           /* the loop's, while the job's end is news */
+    struct srv_request *next_finished;               /* the loop's, while the job's end is news */
     struct srv_request *waiting_prev, *waiting_next; /* the loop's, while the job runs */
-    struct srv_watch *watch;                     /* the loop's, notices that the client leaves */
+    struct srv_watch *watch; /* the loop's, notices that the client leaves */
 } srv_request;
 
 /* Answer with a refusal. */

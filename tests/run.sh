@@ -15,7 +15,7 @@ count() {
     shift
     log=$build/log/$name.log
     if "$@" >"$log" 2>&1; then ended=0; else ended=$?; fi
-    line=$(grep -E '^[a-z_]+: [0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
+    line=$(grep -E '^[a-z0-9_]+: [0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
     good=$(echo "$line" | sed -n 's/.*: \([0-9]*\) passed.*/\1/p')
     bad=$(echo "$line" | sed -n 's/.*, \([0-9]*\) failed/\1/p')
     [ "$ended" -eq 0 ] || [ "${bad:-0}" -gt 0 ] || bad=$((${bad:-0} + 1))

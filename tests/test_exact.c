@@ -373,7 +373,8 @@ static void test_workspace_is_constant(void)
     }
 }
 
-/* The predicted time is the visible pairs (key masks aside) at the machine's speed. */
+/* The predicted time is the visible pairs (key masks aside) at the machine's speed, and no more than
+ * a few microseconds a tile. */
 static void test_predicted_time(void)
 {
     static mask_arrays masks;
@@ -387,7 +388,8 @@ static void test_predicted_time(void)
         attn_mixer_plan(attn_mixer_find("exact"), &machine, &params, &c.shape, &plan, NULL);
         double expected = (double)attend_visible_pairs(&c.shape, &params.mask) * 2 *
                           (double)(c.shape.d + c.shape.dv) / rate;
-        CHECK(fabs(attn_plan_ns(&plan) - expected) <= 1e-9 * expected,
+        double most = (1 + 1e-9) * expected + 10e3 * (double)plan.phases[0].tiles;
+        CHECK(attn_plan_ns(&plan) >= expected && attn_plan_ns(&plan) <= most,
               "%s: predicted %g ns, expected %g", describe(&c, ATTN_ISA_SCALAR),
               attn_plan_ns(&plan), expected);
     }

@@ -363,6 +363,25 @@ static void test_overflow_shows(void)
     }
 }
 
+/* A product whose partial sums pass -FLT_MAX is -infinity in float32 though its true value may be
+ * finite, even the largest: then the row must not quietly do without that key. */
+static void test_overflow_on_the_way_shows(void)
+{
+    tile_case c;
+    tile_open(&c, &(tile_spec){.rows = 25, .keys = 193, .d = 2, .dv = 3, .gain = 1, .seed = 7});
+    fill(c.q, 25, 2, c.tile.q_stride, 1e20F);
+    fill(c.k, 193, 2, c.tile.k_stride, 0);
+    c.k[100 * c.tile.k_stride] = -4e20F;
+    c.k[100 * c.tile.k_stride + 1] = 4.1e20F;
+    for (const attn_kernels *k = first_overlay(); k; k = kernels_after(k)) {
+        tile_run(&c, k, workspace_of(&c, k));
+        for (int r = 0; r < 25; r++)
+            CHECK(!isfinite(tile_answer(&c, r)[0]), "%s: row %d is %g", tile_describe(&c, k->isa),
+                  r, tile_answer(&c, r)[0]);
+    }
+    tile_close(&c);
+}
+
 /* A query of NaN makes its own row NaN and leaves every other row's bits alone. */
 static void check_nan_row(tile_case *c, const attn_kernels *kernels)
 {
@@ -514,6 +533,7 @@ int main(void)
         {"large logits", test_large_logits},
         {"enormous logits", test_enormous_logits},
         {"overflow shows", test_overflow_shows},
+        {"overflow on the way shows", test_overflow_on_the_way_shows},
         {"NaN stays in its row", test_nan_stays_in_its_row},
         {"single key", test_single_key},
         {"constant values", test_constant_values},

@@ -56,6 +56,11 @@ typedef struct key_block {
     int first, last; /* row r sees positions first + r .. last + r */
 } key_block;
 
+typedef struct score_range {
+    vf maximum[3]; /* over all scores that are not hidden */
+    vf minimum[3]; /* over all scores: -infinity means that a product overflowed on its way */
+} score_range;
+
 typedef struct workspace {
     query_panel *panels;
     float *scores; /* (KEY_BLOCK, PANEL) scores, then p */
@@ -160,12 +165,17 @@ VF_INLINE void hide(const key_block *block, int position, query_panel *panel, vf
     }
 }
 
-/* Scores of `keys` keys (a constant where inlined) from key `j` on, and their maximum. */
+/* Scores of `keys` keys (a constant where inlined) from key `j` on, and their range. */
 VF_INLINE void score_keys(int keys, const key_block *block, int j, int d, query_panel *panel,
-                          float *scores, vf maximum[3])
+                          float *scores, score_range *range)
 {
     vf score[VF_ROWS][3];
     multiply(keys, block->k + j * block->k_stride, block->k_stride, 1, panel->q, d, score);
+#pragma GCC unroll 8
+    for (int i = 0; i < keys; i++)
+#pragma GCC unroll 3
+        for (int c = 0; c < 3; c++)
+            range->minimum[c] = vf_min(score[i][c], range->minimum[c]);
     bool hidden = position_of(block, j) < block->first + panel->last ||
                   position_of(block, j + keys - 1) > block->last + panel->first;
     if (hidden)
@@ -178,7 +188,7 @@ VF_INLINE void score_keys(int keys, const key_block *block, int j, int d, query_
 #pragma GCC unroll 3
         for (int c = 0; c < 3; c++) {
             vf_store(scores + i * PANEL + c * VF_LANES, score[i][c]);
-            maximum[c] = vf_max(score[i][c], maximum[c]);
+            range->maximum[c] = vf_max(score[i][c], range->maximum[c]);
         }
     }
 }
@@ -237,16 +247,25 @@ static int absorb_block(const key_block *block, int d, int dv, query_panel *pane
     if (from >= to)
         return 0;
     int keys = to - from, j = 0;
-    vf maximum[3] = {panel->maximum[0], panel->maximum[1], panel->maximum[2]}, keep[3], sum[3];
-    for (; j + VF_ROWS <= keys; j += VF_ROWS)
-        score_keys(VF_ROWS, block, from + j, d, panel, scores + j * PANEL, maximum);
-    for (; j < keys; j++)
-        score_keys(1, block, from + j, d, panel, scores + j * PANEL, maximum);
-    exponentiate(scores, keys, maximum, sum);
+    score_range range;
+    vf keep[3], sum[3];
     for (int c = 0; c < 3; c++) {
-        keep[c] = vf_exp2(vf_sub(panel->maximum[c], maximum[c]));
+        range.maximum[c] = panel->maximum[c];
+        range.minimum[c] = vf_set(0);
+    }
+    for (; j + VF_ROWS <= keys; j += VF_ROWS)
+        score_keys(VF_ROWS, block, from + j, d, panel, scores + j * PANEL, &range);
+    for (; j < keys; j++)
+        score_keys(1, block, from + j, d, panel, scores + j * PANEL, &range);
+    for (int c = 0; c < 3; c++) {
+        vmask overflown = vf_between(range.minimum[c], vf_set(-INFINITY), vf_set(-FLT_MAX));
+        range.maximum[c] = vf_select(overflown, vf_set(NAN), range.maximum[c]);
+    }
+    exponentiate(scores, keys, range.maximum, sum);
+    for (int c = 0; c < 3; c++) {
+        keep[c] = vf_exp2(vf_sub(panel->maximum[c], range.maximum[c]));
         panel->sum[c] = vf_fma(panel->sum[c], keep[c], sum[c]);
-        panel->maximum[c] = maximum[c];
+        panel->maximum[c] = range.maximum[c];
     }
     int c = 0;
     for (; c + VF_ROWS <= dv; c += VF_ROWS)

@@ -71,6 +71,12 @@ VF_INLINE vf vf_max(vf a, vf b)
     return _mm512_max_ps(a, b);
 }
 
+/* The smaller; `b` where either is NaN. */
+VF_INLINE vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+
 /* 0, 1, 2, ... */
 VF_INLINE vf vf_lane_numbers(void)
 {

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHAIN = 8 };
+enum {
+    CHAIN = 8
+};
 
 typedef struct length_rule {
     const char *name;
@@ -39,7 +41,9 @@ static void explain_length(const attn_facts *f, char *reason, size_t size)
                  f->long_range ? " and long_range" : "");
     else
         snprintf(reason, size, "%lld <= n = %lld <= %lld%s", low, n, high,
-                 f->long_range ? " and long_range" : f->locality ? " and locality" : "");
+                 f->long_range ? " and long_range"
+                 : f->locality ? " and locality"
+                               : "");
 }
 
 static int find(const attn_candidate *candidates, int count, const char *name)

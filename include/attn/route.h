@@ -10,12 +10,12 @@
 
 /* What the request says and what the policy's configuration holds. */
 typedef struct attn_facts {
-    int64_t n;               /* largest valid key count of the request */
-    bool long_range;         /* the client needs distant keys */
-    bool locality;           /* the client says that near keys suffice */
-    const char *backend;     /* the backend the client named, or NULL */
-    int64_t short_below;     /* n below this is short */
-    int64_t long_above;      /* n above this is long */
+    int64_t n;           /* largest valid key count of the request */
+    bool long_range;     /* the client needs distant keys */
+    bool locality;       /* the client says that near keys suffice */
+    const char *backend; /* the backend the client named, or NULL */
+    int64_t short_below; /* n below this is short */
+    int64_t long_above;  /* n above this is long */
 } attn_facts;
 
 /* One backend as the router sees it. The caller fills the first part by planning. */

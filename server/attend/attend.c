@@ -76,8 +76,7 @@ static bool returns_output(const attend *a)
 static int64_t output_count(const attn_shape *s)
 {
     int64_t rows = s->batch * s->heads, count;
-    if (__builtin_mul_overflow(rows, s->n, &count) ||
-        __builtin_mul_overflow(count, s->dv, &count))
+    if (__builtin_mul_overflow(rows, s->n, &count) || __builtin_mul_overflow(count, s->dv, &count))
         return INT64_MAX;
     return count;
 }
@@ -92,10 +91,11 @@ static bool fits_memory(attend *a)
     double limit = (double)a->request->server->memory_limit_bytes;
     if (bytes <= limit)
         return true;
-    return refuse(a, srv_problem_make(SRV_PROBLEM_TOO_LARGE, NULL,
-                                      "the answer needs %.0f bytes, over the limit of %.0f "
-                                      "(memory_limit_bytes); send fewer queries, heads or columns of v",
-                                      bytes, limit));
+    return refuse(
+        a, srv_problem_make(SRV_PROBLEM_TOO_LARGE, NULL,
+                            "the answer needs %.0f bytes, over the limit of %.0f "
+                            "(memory_limit_bytes); send fewer queries, heads or columns of v",
+                            bytes, limit));
 }
 
 static void gather_inputs(attend *a)
@@ -127,8 +127,9 @@ static attn_status decide(attend *a, attn_error *error)
         return status;
     const char *model = srv_options_string(&a->options, SRV_FIELD_MODEL, NULL);
     if (model) {
-        refuse(a, srv_problem_make(SRV_PROBLEM_NOT_FOUND, "model",
-                                   "no model \"%.64s\" is loaded; GET /v1/models lists them", model));
+        refuse(a,
+               srv_problem_make(SRV_PROBLEM_NOT_FOUND, "model",
+                                "no model \"%.64s\" is loaded; GET /v1/models lists them", model));
         return ATTN_OK;
     }
     if (srv_options_given(&a->options, SRV_FIELD_ADAPTER))
@@ -136,8 +137,8 @@ static attn_status decide(attend *a, attn_error *error)
                               "adapter goes with a model, and the request names none");
     status = read_call(a, error);
     if (status == ATTN_OK)
-        status = srv_decide(&a->decision, a->request->server, &a->call, &a->inputs, &a->options,
-                            error);
+        status =
+            srv_decide(&a->decision, a->request->server, &a->call, &a->inputs, &a->options, error);
     return status;
 }
 

@@ -92,13 +92,12 @@ static attn_status read_lengths(srv_call *call, const srv_options *options, attn
     return ATTN_OK;
 }
 
-static attn_status check_mask_shape(const srv_call *call, const srv_tensor *mask,
-                                    attn_error *error)
+static attn_status check_mask_shape(const srv_call *call, const srv_tensor *mask, attn_error *error)
 {
     char found[SRV_SHAPE_MAX];
     bool shared = mask->rank == 1 && mask->dim[0] == call->shape.m;
-    bool each = mask->rank == 2 && mask->dim[0] == call->shape.batch &&
-                mask->dim[1] == call->shape.m;
+    bool each =
+        mask->rank == 2 && mask->dim[0] == call->shape.batch && mask->dim[1] == call->shape.m;
     if (shared || each)
         return ATTN_OK;
     srv_tensor_shape(found, mask->dim, mask->rank);

@@ -29,9 +29,8 @@ static attn_status check_tensors(const char *name, const srv_inputs *in, attn_er
     const struct {
         const char *name, *backend;
         const srv_tensor *tensor;
-    } extra[] = {{"e", "linformer", in->e},
-                 {"f", "linformer", in->f},
-                 {"omega", "performer", in->omega}};
+    } extra[] = {
+        {"e", "linformer", in->e}, {"f", "linformer", in->f}, {"omega", "performer", in->omega}};
     for (size_t i = 0; i < 3; i++)
         if (extra[i].tensor && strcmp(extra[i].backend, name) != 0)
             return attn_error_set(error, ATTN_INVALID, extra[i].name,

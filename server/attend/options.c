@@ -70,12 +70,14 @@ static attn_status wrong_type(const field_rule *f, const json_t *value, attn_err
                           describe(value, text), expectations[f->kind]);
 }
 
-static attn_status check_range(const field_rule *f, double value, const char *what, attn_error *error)
+static attn_status check_range(const field_rule *f, double value, const char *what,
+                               attn_error *error)
 {
     if (value >= f->least && value <= f->most)
         return ATTN_OK;
-    return attn_error_set(error, ATTN_INVALID, f->path, "%s: found %s%.15g, expected %.15g to %.15g",
-                          f->path, what, value, f->least, f->most);
+    return attn_error_set(error, ATTN_INVALID, f->path,
+                          "%s: found %s%.15g, expected %.15g to %.15g", f->path, what, value,
+                          f->least, f->most);
 }
 
 static attn_status read_integers(const field_rule *f, const json_t *array, srv_value *to,
@@ -105,8 +107,8 @@ static attn_status read_value(const field_rule *f, const json_t *value, srv_valu
                               attn_error *error)
 {
     const bool fits[] = {
-        [BOOL] = json_is_boolean(value),  [INT] = json_is_integer(value),
-        [REAL] = json_is_number(value),   [STRING] = json_is_string(value),
+        [BOOL] = json_is_boolean(value), [INT] = json_is_integer(value),
+        [REAL] = json_is_number(value),  [STRING] = json_is_string(value),
         [INTS] = json_is_array(value),
     };
     if (!fits[f->kind])
@@ -159,8 +161,8 @@ static void list_members(const char *group, char *text, size_t size)
         bool inside = group ? strncmp(path, group, skip - 1) == 0 && path[skip - 1] == '.'
                             : strchr(path, '.') == NULL;
         if (inside && used < size)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
-                                     path + skip);
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", path + skip);
     }
 }
 
@@ -183,7 +185,8 @@ static attn_status read_members(srv_options *options, const char *group, const j
         return attn_error_set(error, ATTN_INVALID, group, "%s: found %s, expected an object", group,
                               describe(object, text));
     }
-    json_object_foreach ((json_t *)object, member, value) {
+    json_object_foreach((json_t *)object, member, value)
+    {
         int i = find_field(group, member);
         if (i < 0)
             return unknown_member(group, member, error);
@@ -206,7 +209,8 @@ attn_status srv_options_read(srv_options *options, const json_t *document, bool 
     const char *member;
     json_t *value;
     *options = (srv_options){0};
-    json_object_foreach ((json_t *)document, member, value) {
+    json_object_foreach((json_t *)document, member, value)
+    {
         attn_status status = ATTN_OK;
         if (srv_body_is_tensor(member))
             continue;

@@ -51,6 +51,7 @@ class Daemon:
         self.port = free_port()
         self.log = tempfile.TemporaryFile()
         command = [binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--workers", str(workers)]
+        self.signalled = False
         self.process = subprocess.Popen([*command, *flags], stdout=self.log, stderr=self.log)
         started.append(self)
         self.wait_until_ready()
@@ -120,6 +121,7 @@ class Daemon:
             return read_answer(plain)
 
     def send_signal(self, number=signal.SIGTERM):
+        self.signalled = True
         self.process.send_signal(number)
 
     def wait(self):
@@ -131,8 +133,9 @@ class Daemon:
             return None
 
     def stop(self, number=signal.SIGTERM):
-        """Ask it to end; its exit code, or None when it had to be killed."""
-        if self.alive():
+        """Ask it to end, unless it was asked already (a second signal means "at once"); its exit
+        code, or None when it had to be killed."""
+        if self.alive() and not self.signalled:
             self.send_signal(number)
         code = self.wait()
         if self in started:
