@@ -60,7 +60,7 @@ void srv_answer_problem(srv_answer *answer, const srv_problem *problem, const ch
     srv_answer_text(answer, srv_problem_http(problem->id), "application/json", &text);
     answer->problem_type = srv_problem_type(problem->id);
     if (answer->status == 503 || answer->status == 429)
-        answer->retry_after_s = 1;
+        answer->retry_after_s = problem->retry_after_s ? problem->retry_after_s : 1;
 }
 
 size_t srv_answer_bytes(const srv_answer *answer)

@@ -133,9 +133,11 @@ static attn_status read_file(srv_config *config, const char *path, attn_error *e
 {
     json_error_t fault;
     json_t *document = json_load_file(path, JSON_REJECT_DUPLICATES, &fault);
+    if (!document && fault.line < 1) /* there was nothing to read */
+        return attn_error_set(error, ATTN_INVALID, "config", "%.200s", fault.text);
     if (!document)
-        return attn_error_set(error, ATTN_INVALID, "config", "%s: line %d: %s", path, fault.line,
-                              fault.text);
+        return attn_error_set(error, ATTN_INVALID, "config", "%.160s: line %d: %s", path,
+                              fault.line, fault.text);
     attn_status status = ATTN_OK;
     if (!json_is_object(document))
         status = attn_error_set(error, ATTN_INVALID, "config", "%s: expected a JSON object", path);
@@ -161,6 +163,16 @@ static bool environment_key(const char *entry, char key[64])
         key[i] = (char)tolower((unsigned char)entry[sizeof prefix - 1 + i]);
     key[length] = '\0';
     return true;
+}
+
+/* ATTND_CONFIG, or NULL. */
+static const char *environment_file(char *const *environment)
+{
+    static const char name[] = "ATTND_CONFIG=";
+    for (char *const *entry = environment; *entry; entry++)
+        if (strncmp(*entry, name, sizeof name - 1) == 0)
+            return *entry + sizeof name - 1;
+    return NULL;
 }
 
 static attn_status read_environment(srv_config *config, char *const *environment, attn_error *error)
@@ -211,6 +223,9 @@ static attn_status read_flags(arguments *a, char *const *list, attn_error *error
             return attn_error_set(error, ATTN_INVALID, *list,
                                   "command line: found \"%.40s\", expected a --flag", *list);
         if (strcmp(key, "check_config") == 0 || strcmp(key, "print_config") == 0) {
+            if (value)
+                return attn_error_set(error, ATTN_INVALID, key,
+                                      "command line: %.40s takes no value", *list);
             *(key[0] == 'c' ? &a->check : &a->print) = true;
             continue;
         }
@@ -234,7 +249,7 @@ static attn_status read_flags(arguments *a, char *const *list, attn_error *error
 attn_status srv_config_read(srv_config *config, char *const *list, char *const *environment,
                             bool *check, bool *print, attn_error *error)
 {
-    arguments a = {.file = getenv("ATTND_CONFIG")};
+    arguments a = {.file = environment_file(environment)};
     attn_status status = read_flags(&a, list, error);
     if (status == ATTN_OK)
         status = read_fallbacks(config, error);

@@ -8,8 +8,15 @@
 struct MHD_Daemon;
 struct srv_request;
 
-/* Serve on a listening socket, which the daemon then owns. NULL with a sentence. */
-struct MHD_Daemon *srv_http_open(srv_server *server, int listen_fd, attn_error *error);
+/* What a listener's connections are served. */
+typedef struct srv_port {
+    srv_server *server;
+    bool admin; /* only routes for operations, whatever the other one is busy with */
+} srv_port;
+
+/* Serve on a listening socket, which the daemon then owns. `port` stays borrowed. NULL with a
+ * sentence. */
+struct MHD_Daemon *srv_http_open(srv_port *port, int listen_fd, attn_error *error);
 
 /* The request's answer is ready: let its connection go on. */
 void srv_http_resume(struct srv_request *request);

@@ -48,6 +48,8 @@ bool srv_framing_check(const srv_framing *framing, const char *version, uint64_t
 {
     if (framing->hosts > 1 || (framing->hosts == 0 && strcmp(version, "HTTP/1.1") == 0))
         return refuse(problem, "Host", "expected exactly one");
+    if (framing->codings > 0 && strcmp(version, "HTTP/1.0") == 0)
+        return refuse(problem, "Transfer-Encoding", "expected none in HTTP/1.0");
     if (framing->lengths > 0 && framing->codings > 0)
         return refuse(problem, "Transfer-Encoding",
                       "found beside Content-Length; send one of them");

@@ -21,6 +21,10 @@
 #include <unistd.h>
 #include <uv.h>
 
+enum {
+    SWEEP_MS = 1000
+};
+
 /* Notices that a waiting request's client leaves. Its own allocation: the handle outlives the
  * request until libuv has closed it. */
 typedef struct srv_watch {
@@ -28,19 +32,27 @@ typedef struct srv_watch {
     srv_request *request;
 } srv_watch;
 
+/* The data port, and the admin port where one is configured. */
+typedef struct listener {
+    srv_port port;
+    const char *address;
+    struct MHD_Daemon *daemon;
+    uv_poll_t epoll;
+} listener;
+
 struct srv_loop {
     srv_server *server;
-    struct MHD_Daemon *daemon;
-    int listen_fd;
-    bool quiesced; /* the listener is closed: end when nothing accepted is left */
+    listener listeners[2];
+    int listener_count;
+    bool quiesced; /* nobody listens any more: end when nothing accepted is left */
 
     uv_loop_t uv;
-    uv_poll_t epoll;
     uv_prepare_t prepare;
     uv_check_t check;
     uv_timer_t pause; /* ends when libmicrohttpd wants to run */
     uv_idle_t again;  /* active when it wants to run at once */
     uv_timer_t drain;
+    uv_timer_t sweep; /* of connections that took too long */
     uv_async_t wake;
     uv_signal_t signals[2];
     srv_lingers lingers;
@@ -67,13 +79,27 @@ static void on_again(uv_idle_t *idle)
     (void)idle; /* as above */
 }
 
+/* How long libmicrohttpd may be left alone: false for as long as nothing happens. */
+static bool longest_pause(const srv_loop *loop, uint64_t *ms)
+{
+    bool limited = false;
+    for (int i = 0; i < loop->listener_count; i++) {
+        MHD_UNSIGNED_LONG_LONG timeout;
+        if (MHD_get_timeout(loop->listeners[i].daemon, &timeout) != MHD_YES)
+            continue;
+        *ms = limited && *ms < timeout ? *ms : timeout;
+        limited = true;
+    }
+    return limited;
+}
+
 static void on_prepare(uv_prepare_t *prepare)
 {
     srv_loop *loop = prepare->data;
-    MHD_UNSIGNED_LONG_LONG ms;
+    uint64_t ms;
     uv_timer_stop(&loop->pause);
     uv_idle_stop(&loop->again);
-    if (MHD_get_timeout(loop->daemon, &ms) != MHD_YES)
+    if (!longest_pause(loop, &ms))
         return;
     if (ms == 0)
         uv_idle_start(&loop->again, on_again);
@@ -97,8 +123,15 @@ static void end_if_drained(srv_loop *loop)
 static void on_check(uv_check_t *check)
 {
     srv_loop *loop = check->data;
-    MHD_run(loop->daemon);
+    for (int i = 0; i < loop->listener_count; i++)
+        MHD_run(loop->listeners[i].daemon);
     end_if_drained(loop);
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    const srv_server *server = ((srv_loop *)timer->data)->server;
+    srv_peers_sweep(&server->peers, &server->config, srv_now_ns());
 }
 
 static void on_watch_closed(uv_handle_t *handle)
@@ -190,9 +223,12 @@ static void on_drain_over(uv_timer_t *timer)
 static void on_drain_begun(uv_timer_t *timer)
 {
     srv_loop *loop = timer->data;
-    int fd = MHD_quiesce_daemon(loop->daemon);
-    if (fd >= 0)
-        close(fd);
+    for (int i = 0; i < loop->listener_count; i++) {
+        int fd = MHD_quiesce_daemon(loop->listeners[i].daemon);
+        if (fd >= 0)
+            close(fd);
+        srv_unlisten(loop->listeners[i].address);
+    }
     loop->quiesced = true;
     /* With nothing left to do no event will come, and so no on_check. */
     end_if_drained(loop);
@@ -221,18 +257,39 @@ static void open_handles(srv_loop *loop)
     uv_timer_init(&loop->uv, &loop->pause);
     uv_idle_init(&loop->uv, &loop->again);
     uv_timer_init(&loop->uv, &loop->drain);
+    uv_timer_init(&loop->uv, &loop->sweep);
     uv_async_init(&loop->uv, &loop->wake, on_wake);
-    loop->prepare.data = loop->check.data = loop->drain.data = loop->wake.data = loop;
+    loop->prepare.data = loop->check.data = loop->drain.data = loop;
+    loop->sweep.data = loop->wake.data = loop;
     uv_prepare_start(&loop->prepare, on_prepare);
     uv_check_start(&loop->check, on_check);
+    uv_timer_start(&loop->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     for (int i = 0; i < 2; i++) {
         uv_signal_init(&loop->uv, &loop->signals[i]);
         loop->signals[i].data = loop;
         uv_signal_start(&loop->signals[i], on_signal, numbers[i]);
     }
-    int epoll_fd = MHD_get_daemon_info(loop->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    uv_poll_init(&loop->uv, &loop->epoll, epoll_fd);
-    uv_poll_start(&loop->epoll, UV_READABLE, on_epoll);
+}
+
+static attn_status open_listener(srv_loop *loop, const char *address, const char *key, bool admin,
+                                 attn_error *error)
+{
+    listener *l = &loop->listeners[loop->listener_count];
+    *l = (listener){.port = {loop->server, admin}, .address = address};
+    int fd = srv_listen(address, key, error);
+    if (fd < 0)
+        return error->status;
+    l->daemon = srv_http_open(&l->port, fd, error);
+    if (!l->daemon) {
+        close(fd);
+        srv_unlisten(address);
+        return error->status;
+    }
+    int epoll_fd = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    uv_poll_init(&loop->uv, &l->epoll, epoll_fd);
+    uv_poll_start(&l->epoll, UV_READABLE, on_epoll);
+    loop->listener_count++;
+    return ATTN_OK;
 }
 
 attn_status srv_loop_open(srv_server *server, attn_error *error)
@@ -240,22 +297,19 @@ attn_status srv_loop_open(srv_server *server, attn_error *error)
     srv_loop *loop = calloc(1, sizeof *loop);
     if (!loop)
         return attn_error_set(error, ATTN_NO_MEMORY, NULL, "no memory for the event loop");
-    loop->server = server;
-    loop->listen_fd = srv_listen(server->config.listen, "listen", error);
-    if (loop->listen_fd >= 0)
-        loop->daemon = srv_http_open(server, loop->listen_fd, error);
-    if (!loop->daemon || uv_loop_init(&loop->uv) != 0) {
-        if (loop->daemon)
-            MHD_stop_daemon(loop->daemon);
-        else if (loop->listen_fd >= 0)
-            close(loop->listen_fd);
+    if (uv_loop_init(&loop->uv) != 0) {
         free(loop);
         return attn_error_set(error, ATTN_INTERNAL, NULL, "the event loop does not start");
     }
+    loop->server = server;
+    server->loop = loop;
     pthread_mutex_init(&loop->lock, NULL);
     open_handles(loop);
-    server->loop = loop;
-    return ATTN_OK;
+    const srv_config *config = &server->config;
+    attn_status status = open_listener(loop, config->listen, "listen", false, error);
+    if (status == ATTN_OK && config->admin_listen[0])
+        status = open_listener(loop, config->admin_listen, "admin_listen", true, error);
+    return status;
 }
 
 void srv_loop_run(srv_loop *loop)
@@ -272,14 +326,18 @@ void srv_loop_close(srv_loop *loop)
 {
     if (!loop)
         return;
-    uv_handle_t *handles[] = {(uv_handle_t *)&loop->epoll,     (uv_handle_t *)&loop->prepare,
+    uv_handle_t *handles[] = {(uv_handle_t *)&loop->sweep,     (uv_handle_t *)&loop->prepare,
                               (uv_handle_t *)&loop->check,     (uv_handle_t *)&loop->pause,
                               (uv_handle_t *)&loop->again,     (uv_handle_t *)&loop->drain,
                               (uv_handle_t *)&loop->wake,      (uv_handle_t *)&loop->signals[0],
                               (uv_handle_t *)&loop->signals[1]};
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
         uv_close(handles[i], NULL);
-    MHD_stop_daemon(loop->daemon);
+    for (int i = 0; i < loop->listener_count; i++) {
+        uv_close((uv_handle_t *)&loop->listeners[i].epoll, NULL);
+        MHD_stop_daemon(loop->listeners[i].daemon);
+        srv_unlisten(loop->listeners[i].address);
+    }
     srv_lingers_end(&loop->lingers);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     if (uv_loop_close(&loop->uv) != 0)

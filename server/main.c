@@ -1,6 +1,7 @@
 /* attnd: the command line, and the order in which the daemon's parts start and stop. */
 #include "attn/blas.h"
 #include "attn/mixer.h"
+#include "server/healthcheck.h"
 #include "server/loop.h"
 #include "server/version.h"
 
@@ -18,6 +19,7 @@ static void print_help(FILE *out)
     fputs("attnd serves attention over HTTP.\n"
           "\n"
           "usage: attnd serve [--flag value]...   serve until SIGTERM or SIGINT\n"
+          "       attnd healthcheck URL           0 when the URL answers 2xx, else 1\n"
           "       attnd version                   say what this is\n"
           "       attnd --help                    this text\n"
           "\n"
@@ -62,7 +64,7 @@ static attn_status start(srv_server *server, attn_error *error)
     int64_t wanted = server->config.workers ? server->config.workers : server->machine.cores;
     server->workers = (int)(wanted < SRV_MAX_WORKERS ? wanted : SRV_MAX_WORKERS);
     int64_t limit = server->config.memory_limit_bytes;
-    server->memory_limit_bytes = limit ? (size_t)limit : server->machine.memory_bytes / 4 * 3;
+    server->budget.limit = limit ? (size_t)limit : server->machine.memory_bytes / 4 * 3;
     attn_blas_init();
     server->metrics = srv_metrics_open();
     if (!server->metrics)
@@ -76,8 +78,7 @@ static void announce(const srv_server *server)
     srv_metrics_set(server->metrics, SRV_METRIC_BUILD_INFO, 1,
                     SRV_LABELS(srv_version, srv_revision, attn_isa_name(server->machine.isa),
                                attn_blas_name()));
-    srv_metrics_set(server->metrics, SRV_METRIC_MEMORY_LIMIT, (double)server->memory_limit_bytes,
-                    NULL);
+    srv_metrics_set(server->metrics, SRV_METRIC_MEMORY_LIMIT, (double)server->budget.limit, NULL);
     const srv_log_field fields[] = {
         srv_log_string("listen", server->config.listen),
         srv_log_string("version", srv_version),
@@ -140,12 +141,14 @@ int main(int count, char **arguments, char **environment)
     }
     if (strcmp(command, "serve") == 0)
         return configure_and_serve(arguments + 2, environment);
+    if (strcmp(command, "healthcheck") == 0 && count == 3)
+        return srv_healthcheck(arguments[2]);
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
         printf("attnd %s (%s)\n", srv_version, srv_revision);
         return EXIT_SUCCESS;
     }
     if (command[0])
-        fprintf(stderr, "attnd: unknown command \"%.40s\"\n", command);
+        fprintf(stderr, "attnd: unknown command or arguments: \"%.40s\"\n", command);
     print_help(stderr);
     return EXIT_USAGE;
 }

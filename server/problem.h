@@ -8,10 +8,12 @@ typedef enum srv_problem_id {
 #define PROBLEM(id, http, type, reason) SRV_PROBLEM_##id,
 #include "server/problem.def"
 #undef PROBLEM
+    SRV_PROBLEM_COUNT
 } srv_problem_id;
 
 typedef struct srv_problem {
     srv_problem_id id;
+    int retry_after_s; /* when trying again may help; 0: unknown or pointless */
     char param[64];
     char message[320];
 } srv_problem;

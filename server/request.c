@@ -1,6 +1,7 @@
 /* What endpoints do with a request. */
 #include "server/request.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 void srv_request_refuse(srv_request *request, srv_problem problem)
@@ -17,7 +18,20 @@ void srv_request_start(srv_request *request, srv_job *job, void *work, void (*en
     request->job = job;
     request->work = work;
     request->end_work = end_work;
+    request->server->jobs++;
     srv_executor_submit(request->server->executor, job);
+}
+
+void srv_request_drop_body(srv_request *request)
+{
+    free(request->body_block);
+    request->body_block = request->body = NULL;
+    request->body_room = 0;
+}
+
+const char *srv_format_name(srv_format format)
+{
+    return format == SRV_FORMAT_SAFETENSORS ? "safetensors" : "json";
 }
 
 /* A plan answers no tokens, and is no work. */
@@ -25,16 +39,17 @@ static void count_work(const srv_request *request)
 {
     srv_metrics *m = request->server->metrics;
     const srv_account *a = &request->account;
-    const char *const *backend = SRV_LABELS(a->backend), *const *encoding = SRV_LABELS(a->encoding);
+    const char *const *backend = SRV_LABELS(a->backend);
     if (!a->tokens)
         return;
     srv_metrics_add(m, SRV_METRIC_ROUTE, 1, SRV_LABELS(a->backend, a->rule));
-    srv_metrics_observe(m, SRV_METRIC_REQUEST_PARSE, a->parse_s, encoding);
+    srv_metrics_observe(m, SRV_METRIC_REQUEST_PARSE, a->parse_s, SRV_LABELS(a->encoding));
     srv_metrics_observe(m, SRV_METRIC_REQUEST_QUEUE, a->queue_s, backend);
     srv_metrics_observe(m, SRV_METRIC_REQUEST_SEQUENCE_LENGTH, (double)a->n, backend);
     srv_metrics_add(m, SRV_METRIC_TOKENS, (double)a->tokens, backend);
     srv_metrics_observe(m, SRV_METRIC_REQUEST_COMPUTE, a->compute_s, backend);
-    srv_metrics_observe(m, SRV_METRIC_REQUEST_SERIALIZE, a->serialize_s, encoding);
+    srv_metrics_observe(m, SRV_METRIC_REQUEST_SERIALIZE, a->serialize_s,
+                        SRV_LABELS(a->answer_encoding));
     srv_metrics_observe(m, SRV_METRIC_REQUEST_WORKSPACE, (double)a->workspace_bytes, backend);
     srv_metrics_observe(m, SRV_METRIC_COST_PREDICTION_RATIO, a->compute_s / a->predicted_s,
                         backend);
@@ -61,9 +76,13 @@ void srv_request_end_work(srv_request *request)
     request->job = NULL;
     request->end_work(request->work);
     request->work = NULL;
+    request->server->jobs--;
+    srv_request_drop_body(request);
     settle_unwanted(request, started);
     if (!request->left)
         count_work(request);
+    /* What is left is the answer, which is no larger than what was reserved for it. */
+    srv_share_resize(&request->share, &request->server->budget, srv_answer_bytes(&request->answer));
 }
 
 int64_t srv_now_ns(void)

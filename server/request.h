@@ -4,6 +4,7 @@
 #define SERVER_REQUEST_H
 
 #include "server/answer.h"
+#include "server/budget.h"
 #include "server/executor.h"
 #include "server/request_id.h"
 #include "server/routes.h"
@@ -11,13 +12,27 @@
 
 /* What is known about the work, for the log line and the metrics; filled by the endpoint. */
 typedef struct srv_account {
-    const char *backend, *rule; /* static strings; NULL: no backend ran */
-    const char *encoding;       /* "json" */
-    int64_t n;                  /* longest valid key count */
-    int64_t tokens;             /* query rows answered */
+    const char *backend, *rule;             /* static strings; NULL: no backend ran */
+    const char *encoding, *answer_encoding; /* "json" or "safetensors" */
+    int64_t n;                              /* longest valid key count */
+    int64_t tokens;                         /* query rows answered */
     double parse_s, queue_s, compute_s, serialize_s, predicted_s;
     size_t workspace_bytes;
 } srv_account;
+
+typedef enum srv_format {
+    SRV_FORMAT_NONE, /* a route that takes no body */
+    SRV_FORMAT_JSON,
+    SRV_FORMAT_SAFETENSORS,
+} srv_format;
+
+/* "json" or "safetensors", as metrics spell it. */
+const char *srv_format_name(srv_format format);
+
+/* One parameter of the query string, decoded. */
+typedef struct srv_pair {
+    const char *name, *value;
+} srv_pair;
 
 typedef struct srv_request {
     srv_server *server;
@@ -26,8 +41,13 @@ typedef struct srv_request {
     srv_request_id id;
     srv_trace trace;
     int64_t arrived_ns, received_ns; /* first header seen, body complete */
-    char *body;                      /* owned; SRV_BODY_PADDING zero bytes follow body_length */
+    srv_format format, wanted;       /* of the body, of the answer */
+    srv_pair *query;                 /* owned; what they point to lives as long as the request */
+    int query_count;
+    char *body_block; /* owned */
+    char *body;       /* in body_block; zero bytes follow body_length */
     size_t body_length, body_room;
+    srv_share share;  /* of the memory budget */
     size_t bytes_out; /* of the answer's body */
     srv_answer answer;
     srv_account account;
@@ -48,6 +68,9 @@ void srv_request_refuse(srv_request *request, srv_problem problem);
 
 /* Start the work the endpoint prepared. */
 void srv_request_start(srv_request *request, srv_job *job, void *work, void (*end_work)(void *));
+
+/* The body is read and nothing points into it any more. Any thread that owns the request. */
+void srv_request_drop_body(srv_request *request);
 
 /* The job is over: settle the answer and free the work. */
 void srv_request_end_work(srv_request *request);

@@ -14,7 +14,12 @@ typedef void srv_endpoint(struct srv_request *request);
 typedef struct srv_route {
     const char *method, *path;
     srv_endpoint *endpoint;
+    bool admin; /* served on the admin listener too */
+    const char *summary;
 } srv_route;
+
+/* Every route; the last has a NULL path. */
+extern const srv_route srv_routes[];
 
 /* A route of that path, or NULL when the path is unknown. *takes_method tells whether it is the one
  * for the method; when it is not, `allow` lists the methods that the path does take. */

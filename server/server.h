@@ -3,16 +3,18 @@
 #define SERVER_SERVER_H
 
 #include "attn/machine.h"
+#include "server/budget.h"
 #include "server/config.h"
 #include "server/executor.h"
 #include "server/log.h"
 #include "server/metrics.h"
+#include "server/peers.h"
 
 typedef struct srv_server {
     srv_config config;
     attn_machine machine;
     int workers;
-    size_t memory_limit_bytes; /* what requests may take together */
+    srv_budget budget; /* what requests may take together */
     srv_executor *executor;
     srv_metrics *metrics; /* loop thread only */
     srv_log log;
@@ -21,7 +23,8 @@ typedef struct srv_server {
     bool draining;
     int64_t in_flight; /* requests begun and not yet answered */
     int64_t accepted;  /* of those, handed to an endpoint */
-    int64_t connections;
+    int64_t jobs;      /* of those, not yet computed */
+    srv_peers peers;
 } srv_server;
 
 /* What /readyz says, here so that load balancers and metrics hear the same. */

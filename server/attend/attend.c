@@ -9,14 +9,16 @@
 #include "server/attend/attend.h"
 
 #include "attn/dtype.h"
+#include "server/admission.h"
 #include "server/attend/decision.h"
 #include "server/attend/reply.h"
-#include "server/codec/body.h"
+#include "server/attend/source.h"
 #include "server/codec/output.h"
 #include "server/loop.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     SLICE_BYTES = 512 << 10, /* of body text a tile reads */
@@ -38,7 +40,7 @@ typedef struct attend {
     stage stage;
     int phase; /* of the plan */
 
-    srv_body *body;
+    srv_source *source;
     srv_body_step step;
     srv_options options;
     srv_inputs inputs;
@@ -81,35 +83,24 @@ static int64_t output_count(const attn_shape *s)
     return count;
 }
 
-/* Refuse what can never fit: the answer's size is the product of what the client chose freely. */
-static bool fits_memory(attend *a)
+/* From here on everything is known: reserve it all, and give back what reading no longer needs. */
+static bool reserve(attend *a)
 {
-    const double text_bytes_per_float = 16;
-    double floats = (double)output_count(&a->call.shape);
-    double bytes = floats * (sizeof(float) + (returns_output(a) ? text_bytes_per_float : 0)) +
-                   (double)attn_plan_bytes(&a->decision.plan, a->request->server->workers);
-    double limit = (double)a->request->server->memory_limit_bytes;
-    if (bytes <= limit)
-        return true;
-    return refuse(
-        a, srv_problem_make(SRV_PROBLEM_TOO_LARGE, NULL,
-                            "the answer needs %.0f bytes, over the limit of %.0f "
-                            "(memory_limit_bytes); send fewer queries, heads or columns of v",
-                            bytes, limit));
-}
-
-static void gather_inputs(attend *a)
-{
-    a->inputs = (srv_inputs){
-        .q = srv_body_tensor(a->body, "q"),
-        .k = srv_body_tensor(a->body, "k"),
-        .v = srv_body_tensor(a->body, "v"),
-        .e = srv_body_tensor(a->body, "e"),
-        .f = srv_body_tensor(a->body, "f"),
-        .omega = srv_body_tensor(a->body, "omega"),
-        .input = srv_body_tensor(a->body, "input"),
-        .key_mask = srv_body_tensor(a->body, "key_mask"),
-    };
+    srv_request *request = a->request;
+    const attn_shape *s = &a->call.shape;
+    double bytes = (double)output_count(s) * sizeof(float) +
+                   (double)a->decision.candidates[a->decision.choice.index].predicted_bytes +
+                   (double)srv_source_bytes(a->source) + (double)request->body_room;
+    if (a->call.key_mask)
+        bytes += (double)s->batch * (double)s->m;
+    if (returns_output(a) && request->wanted == SRV_FORMAT_JSON)
+        bytes += srv_output_bound(&a->output);
+    /* More than any machine holds, but a size that can be counted. */
+    size_t needed = bytes < 0x1p60 ? (size_t)bytes : (size_t)1 << 60;
+    srv_problem problem;
+    return (srv_admit_bytes(request->server, &request->share, needed, "the call", &problem) &&
+            srv_admit_cost(request->server, &problem)) ||
+           refuse(a, problem);
 }
 
 static attn_status read_call(attend *a, attn_error *error)
@@ -121,8 +112,7 @@ static attn_status read_call(attend *a, attn_error *error)
 
 static attn_status decide(attend *a, attn_error *error)
 {
-    attn_status status =
-        srv_options_read(&a->options, srv_body_fields(a->body), a->plan_only, error);
+    attn_status status = srv_source_options(a->source, a->plan_only, &a->options, error);
     if (status != ATTN_OK)
         return status;
     const char *model = srv_options_string(&a->options, SRV_FIELD_MODEL, NULL);
@@ -147,6 +137,14 @@ static attn_view view_of(const srv_tensor *t, int64_t heads, int64_t rows, int64
     return attn_view_dense(t->data, heads, rows, columns);
 }
 
+static void describe_output(attend *a)
+{
+    const srv_tensor *q = a->inputs.q;
+    a->output = (srv_output){.rank = q->rank, .form = q->form};
+    memcpy(a->output.dim, q->dim, sizeof q->dim);
+    a->output.dim[q->rank - 1] = a->call.shape.dv;
+}
+
 static bool open_io(attend *a)
 {
     const attn_shape *s = &a->call.shape;
@@ -159,16 +157,12 @@ static bool open_io(attend *a)
         .out = attn_view_dense(a->out, s->heads, s->n, s->dv),
         .shared = shared ? aligned_alloc(ATTN_ALIGN, attn_arena_round(shared)) : NULL,
     };
-    if (!a->out || (shared && !a->io.shared))
-        return refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
-    const srv_tensor *q = a->inputs.q;
-    a->output = (srv_output){.data = a->out, .rank = q->rank, .form = q->form};
-    for (int i = 0; i < q->rank; i++)
-        a->output.dim[i] = q->dim[i];
-    a->output.dim[q->rank - 1] = s->dv;
+    a->output.data = a->out;
     a->piece_count = srv_output_pieces(&a->output);
     a->pieces = calloc((size_t)a->piece_count, sizeof *a->pieces);
-    return a->pieces || refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
+    if (a->out && a->pieces && (!shared || a->io.shared))
+        return true;
+    return refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
 }
 
 /* The client's deadline counts from the request's first header. */
@@ -185,19 +179,24 @@ static bool after_read(attend *a)
 {
     attn_error error = {0};
     a->read_ns = srv_now_ns();
+    a->inputs = srv_source_inputs(a->source);
     attn_status status = decide(a, &error);
     if (a->refused)
         return false;
     if (status != ATTN_OK)
         return refuse(a, srv_problem_from(status, &error));
+    if (a->plan_only)
+        return false;
+    if (!srv_source_needs_body(a->source))
+        srv_request_drop_body(a->request);
     set_deadline(a);
-    return !a->plan_only && fits_memory(a) && open_io(a);
+    describe_output(a);
+    return reserve(a) && open_io(a);
 }
 
 static bool next_slice(attend *a, attn_phase *phase)
 {
-    double slices = (double)a->request->body_length / SLICE_BYTES;
-    a->job.remaining_ns = slices * SLICE_BYTES * READ_NS_PER_BYTE;
+    a->job.remaining_ns = (double)a->request->body_length * READ_NS_PER_BYTE;
     *phase = (attn_phase){"read", 1, SLICE_BYTES * READ_NS_PER_BYTE};
     return true;
 }
@@ -243,11 +242,9 @@ static bool next(srv_job *job, attn_phase *phase)
 static attn_status run_read(attend *a)
 {
     attn_error error = {0};
-    a->step = srv_body_read(a->body, SLICE_BYTES, &error);
+    a->step = srv_source_read(a->source, SLICE_BYTES, &error);
     if (a->step == SRV_BODY_FAULT)
         refuse(a, srv_problem_from(error.status, &error));
-    if (a->step == SRV_BODY_DONE)
-        gather_inputs(a);
     return ATTN_OK;
 }
 
@@ -267,7 +264,7 @@ static attn_status run_print(attend *a, int64_t piece)
         note_bad(a, from + (long long)bad);
         return ATTN_NON_FINITE;
     }
-    if (!returns_output(a))
+    if (!returns_output(a) || a->request->wanted != SRV_FORMAT_JSON)
         return ATTN_OK;
     srv_part *part = &a->pieces[piece];
     part->data = srv_output_print(&a->output, piece, &part->length);
@@ -309,7 +306,8 @@ static void fill_account(attend *a)
     srv_account *account = &a->request->account;
     const attn_plan *plan = &a->decision.plan;
     int64_t now = srv_now_ns();
-    account->encoding = "json";
+    account->encoding = srv_format_name(a->request->format);
+    account->answer_encoding = srv_format_name(a->request->wanted);
     account->backend = srv_decision_backend(&a->decision);
     account->rule = a->decision.choice.rule;
     account->n = a->call.longest;
@@ -336,9 +334,12 @@ static void done(srv_job *job)
                            .decision = &a->decision,
                            .call = &a->call,
                            .plan_only = a->plan_only,
-                           .pieces = returns_output(a) ? a->pieces : NULL,
+                           .output = returns_output(a) && !a->plan_only ? &a->output : NULL,
+                           .pieces = a->pieces,
                            .piece_count = a->piece_count};
         srv_reply_write(&reply);
+        if (reply.output_taken)
+            a->out = NULL;
     }
     srv_loop_finished(a->request->server->loop, a->request);
 }
@@ -355,7 +356,7 @@ static void end_work(void *work)
     free(a->io.shared);
     srv_call_free(&a->call);
     srv_options_free(&a->options);
-    srv_body_close(a->body);
+    srv_source_close(a->source);
     free(a);
 }
 
@@ -363,8 +364,8 @@ void srv_attend_start(srv_request *request, bool plan_only)
 {
     attend *a = calloc(1, sizeof *a);
     if (a)
-        a->body = srv_body_open(request->body, request->body_length);
-    if (!a || !a->body) {
+        a->source = srv_source_open(request);
+    if (!a || !a->source) {
         free(a);
         srv_request_refuse(request, srv_problem_from(ATTN_NO_MEMORY, NULL));
         return;

@@ -152,9 +152,7 @@ static void print_candidate(const attn_candidate *c, srv_text *text)
 
 void srv_decision_print(const srv_decision *decision, srv_text *text)
 {
-    srv_text_string(text, "\"backend\": ");
-    srv_text_json(text, srv_decision_backend(decision));
-    srv_text_string(text, ", \"route\": {\"policy\": \"guidance\", \"rule\": ");
+    srv_text_string(text, "{\"policy\": \"guidance\", \"rule\": ");
     srv_text_json(text, decision->choice.rule);
     srv_text_string(text, ", \"reason\": ");
     srv_text_json(text, decision->choice.reason);

@@ -25,7 +25,7 @@ attn_status srv_decide(srv_decision *decision, const srv_server *server, const s
 
 const char *srv_decision_backend(const srv_decision *decision);
 
-/* Append `"backend": …, "route": {…}` as the answers of attend and plan carry them. */
+/* Append the value of `route` as the answers of attend and plan carry it. */
 void srv_decision_print(const srv_decision *decision, srv_text *text);
 
 #endif

@@ -2,7 +2,10 @@
 #include "server/attend/options.h"
 
 #include "server/codec/body.h"
+#include "server/text.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -38,6 +41,13 @@ static const char *const expectations[] = {
     [INTS] = "an array of integers",
 };
 
+static const char *print_number(char to[32], double value)
+{
+    srv_text text = srv_text_lend(to, 32);
+    srv_text_real(&text, value);
+    return to;
+}
+
 static const char *describe(const json_t *value, char text[64])
 {
     switch (json_typeof(value)) {
@@ -51,7 +61,9 @@ static const char *describe(const json_t *value, char text[64])
         snprintf(text, 64, "%lld", (long long)json_integer_value(value));
         return text;
     case JSON_REAL:
-        snprintf(text, 64, "%.17g", json_real_value(value));
+        print_number(text, json_real_value(value));
+        if (!strpbrk(text, ".e"))
+            strcat(text, ".0"); /* "found 5, expected an integer" would puzzle */
         return text;
     case JSON_TRUE:
         return "true";
@@ -75,9 +87,10 @@ static attn_status check_range(const field_rule *f, double value, const char *wh
 {
     if (value >= f->least && value <= f->most)
         return ATTN_OK;
-    return attn_error_set(error, ATTN_INVALID, f->path,
-                          "%s: found %s%.15g, expected %.15g to %.15g", f->path, what, value,
-                          f->least, f->most);
+    char found[32], least[32], most[32];
+    return attn_error_set(error, ATTN_INVALID, f->path, "%s: found %s%s, expected %s to %s",
+                          f->path, what, print_number(found, value), print_number(least, f->least),
+                          print_number(most, f->most));
 }
 
 static attn_status read_integers(const field_rule *f, const json_t *array, srv_value *to,
@@ -133,14 +146,23 @@ static attn_status read_value(const field_rule *f, const json_t *value, srv_valu
     return read_integers(f, value, to, error);
 }
 
-/* "params.window" for group "params" and member "window"; the member alone without a group. */
+/* "params.window" for group "params" and member "window"; without a group, a path that has none. */
 static bool same_path(const char *path, const char *group, const char *member)
 {
     size_t length = group ? strlen(group) : 0;
     if (!group)
-        return strcmp(path, member) == 0;
+        return strcmp(path, member) == 0 && !strchr(path, '.');
     return strncmp(path, group, length) == 0 && path[length] == '.' &&
            strcmp(path + length + 1, member) == 0;
+}
+
+/* As a query string spells it. */
+static int find_path(const char *path)
+{
+    for (int i = 0; i < SRV_FIELD_COUNT; i++)
+        if (strcmp(fields[i].path, path) == 0)
+            return i;
+    return -1;
 }
 
 static int find_field(const char *group, const char *member)
@@ -171,8 +193,9 @@ static attn_status unknown_member(const char *group, const char *member, attn_er
     char path[64], known[200];
     snprintf(path, sizeof path, "%s%s%.40s", group ? group : "", group ? "." : "", member);
     list_members(group, known, sizeof known);
-    return attn_error_set(error, ATTN_INVALID, path, "%s is not a known field; known %s%s are %s",
-                          path, group ? "here" : "beside the tensors", "", known);
+    return attn_error_set(error, ATTN_INVALID, path, "%s is not a known field; known %s are %s%s",
+                          path, group ? "here" : "beside the tensors", known,
+                          group ? "" : ", params, hints");
 }
 
 static attn_status read_members(srv_options *options, const char *group, const json_t *object,
@@ -225,6 +248,151 @@ attn_status srv_options_read(srv_options *options, const json_t *document, bool 
             return status;
     }
     return ATTN_OK;
+}
+
+/* A whole decimal integer at *text, which moves past it. */
+static bool scan_integer(const char **text, int64_t *value)
+{
+    char *end;
+    errno = 0;
+    const char *digits = *text + (**text == '-');
+    if (!isdigit((unsigned char)*digits))
+        return false;
+    *value = strtoll(*text, &end, 10);
+    *text = end;
+    return errno == 0;
+}
+
+/* JSON's own number grammar, so that a query string takes what a body takes. */
+static bool scan_real(const char *text, double *value)
+{
+    json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
+    bool ok = json_is_number(number);
+    *value = json_number_value(number);
+    json_decref(number);
+    return ok;
+}
+
+static attn_status wrong_text(const field_rule *f, const char *text, attn_error *error)
+{
+    return attn_error_set(error, ATTN_INVALID, f->path, "%s: found \"%.40s\", expected %s", f->path,
+                          text, f->kind == INTS ? "integers with commas" : expectations[f->kind]);
+}
+
+static attn_status scan_integers(const field_rule *f, const char *text, srv_value *to,
+                                 attn_error *error)
+{
+    size_t room = 1;
+    for (const char *c = text; *c; c++)
+        room += *c == ',';
+    to->integers.data = calloc(room, sizeof *to->integers.data);
+    if (!to->integers.data)
+        return ATTN_NO_MEMORY;
+    for (const char *at = text;; at++) {
+        int64_t *value = &to->integers.data[to->integers.count++];
+        if (!scan_integer(&at, value) || (*at != ',' && *at != '\0'))
+            return wrong_text(f, text, error);
+        attn_status status = check_range(f, (double)*value, "", error);
+        if (status != ATTN_OK || *at == '\0')
+            return status;
+    }
+}
+
+static attn_status scan_value(const field_rule *f, const char *text, srv_value *to,
+                              attn_error *error)
+{
+    const char *at = text;
+    to->given = true;
+    switch (f->kind) {
+    case BOOL:
+        to->boolean = strcmp(text, "true") == 0;
+        return to->boolean || strcmp(text, "false") == 0 ? ATTN_OK : wrong_text(f, text, error);
+    case INT:
+        if (!scan_integer(&at, &to->integer) || *at)
+            return wrong_text(f, text, error);
+        return check_range(f, (double)to->integer, "", error);
+    case REAL:
+        if (!scan_real(text, &to->real))
+            return wrong_text(f, text, error);
+        return check_range(f, to->real, "", error);
+    case STRING:
+        to->string = text;
+        return check_range(f, (double)strlen(text), "a string of length ", error);
+    case INTS:
+        break;
+    }
+    return scan_integers(f, text, to, error);
+}
+
+attn_status srv_options_read_query(srv_options *options, const srv_pair *pairs, int count,
+                                   bool with_shape, attn_error *error)
+{
+    *options = (srv_options){0};
+    for (int p = 0; p < count; p++) {
+        const char *name = pairs[p].name;
+        int i = find_path(name);
+        if (i < 0 || (!with_shape && strncmp(name, "shape.", 6) == 0))
+            return unknown_member(NULL, name, error);
+        if (options->values[i].given)
+            return attn_error_set(error, ATTN_INVALID, fields[i].path,
+                                  "%s stands twice in the query string", fields[i].path);
+        attn_status status = scan_value(&fields[i], pairs[p].value, &options->values[i], error);
+        if (status != ATTN_OK)
+            return status;
+    }
+    return ATTN_OK;
+}
+
+static void describe_field(srv_text *text, const field_rule *f, const char *name)
+{
+    static const char *const types[] = {
+        [BOOL] = "boolean",  [INT] = "integer", [REAL] = "number",
+        [STRING] = "string", [INTS] = "array",
+    };
+    srv_text_format(text, "\"%s\": {\"type\": \"%s\"", name, types[f->kind]);
+    if (f->kind == INTS)
+        srv_text_string(text, ", \"items\": {\"type\": \"integer\"");
+    if (f->kind == STRING) {
+        srv_text_format(text, ", \"minLength\": %.0f, \"maxLength\": %.0f", f->least, f->most);
+    } else if (f->kind != BOOL) {
+        srv_text_string(text, ", \"minimum\": ");
+        srv_text_real(text, f->least);
+        srv_text_string(text, ", \"maximum\": ");
+        srv_text_real(text, f->most);
+    }
+    if (f->backends[0])
+        srv_text_format(text, ", \"description\": \"used by %s\"", f->backends);
+    srv_text_string(text, f->kind == INTS ? "}}" : "}");
+}
+
+static void describe_group(srv_text *text, const char *group)
+{
+    size_t length = strlen(group);
+    const char *separator = "";
+    srv_text_format(text, ", \"%s\": {\"type\": \"object\", \"properties\": {", group);
+    for (int i = 0; i < SRV_FIELD_COUNT; i++) {
+        const char *path = fields[i].path;
+        if (strncmp(path, group, length) != 0 || path[length] != '.')
+            continue;
+        srv_text_string(text, separator);
+        describe_field(text, &fields[i], path + length + 1);
+        separator = ", ";
+    }
+    srv_text_string(text, "}, \"additionalProperties\": false}");
+}
+
+void srv_options_describe(srv_text *text, bool with_shape)
+{
+    for (int i = 0; i < SRV_FIELD_COUNT; i++) {
+        if (strchr(fields[i].path, '.'))
+            continue;
+        srv_text_string(text, ", ");
+        describe_field(text, &fields[i], fields[i].path);
+    }
+    describe_group(text, "params");
+    describe_group(text, "hints");
+    if (with_shape)
+        describe_group(text, "shape");
 }
 
 void srv_options_free(srv_options *options)

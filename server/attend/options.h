@@ -3,6 +3,7 @@
 #define SERVER_ATTEND_OPTIONS_H
 
 #include "attn/status.h"
+#include "server/request.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,6 +42,15 @@ struct json_t;
  * srv_options_free ends the options. */
 attn_status srv_options_read(srv_options *options, const struct json_t *document, bool with_shape,
                              attn_error *error);
+
+/* The same from a query string: `params.window=512&lengths=4096,1800&causal=true`. Strings are
+ * borrowed from the pairs. */
+attn_status srv_options_read_query(srv_options *options, const srv_pair *pairs, int count,
+                                   bool with_shape, attn_error *error);
+
+/* Append the fields as members of a JSON schema's "properties", each behind a comma. */
+void srv_options_describe(srv_text *text, bool with_shape);
+
 void srv_options_free(srv_options *options);
 
 bool srv_options_given(const srv_options *options, srv_field field);

@@ -1,35 +1,59 @@
-/* Putting an answer together: what is small in one text, the printed output in its pieces. */
+/* Putting an answer together: named fields of JSON text, and the output in pieces. As JSON the
+ * fields are members of one object; as safetensors they are its metadata. */
 #include "server/attend/reply.h"
 
+#include "attn/safetensors.h"
+#include "server/attend/source.h"
+
 #include <stdio.h>
+
+enum {
+    MOST_FIELDS = 8,
+    TIMINGS = 6,
+};
+
+typedef struct field {
+    const char *name;
+    srv_text text; /* JSON */
+} field;
+
+typedef struct fields {
+    field all[MOST_FIELDS];
+    int count;
+} fields;
+
+static srv_text *add_field(fields *f, const char *name)
+{
+    f->all[f->count] = (field){.name = name};
+    return &f->all[f->count++].text;
+}
+
+static void free_fields(fields *f)
+{
+    for (int i = 0; i < f->count; i++)
+        srv_text_free(&f->all[i].text);
+}
 
 typedef struct timing {
     const char *name;
     double ms;
 } timing;
 
-enum {
-    TIMINGS = 6
-};
-
 static void fill_timings(const srv_request *request, timing timings[TIMINGS])
 {
     const srv_account *account = &request->account;
-    double receive_s = (double)(request->received_ns - request->arrived_ns) * 1e-9;
-    double total_s = (double)(srv_now_ns() - request->arrived_ns) * 1e-9;
-    timings[0] = (timing){"receive", receive_s * 1e3};
+    timings[0] = (timing){"receive", (double)(request->received_ns - request->arrived_ns) * 1e-6};
     timings[1] = (timing){"parse", account->parse_s * 1e3};
     timings[2] = (timing){"queue", account->queue_s * 1e3};
     timings[3] = (timing){"compute", account->compute_s * 1e3};
     timings[4] = (timing){"serialize", account->serialize_s * 1e3};
-    timings[5] = (timing){"total", total_s * 1e3};
+    timings[5] = (timing){"total", (double)(srv_now_ns() - request->arrived_ns) * 1e-6};
 }
 
 static void print_timings(const timing timings[TIMINGS], srv_text *text)
 {
-    srv_text_string(text, ",\n \"timing\": {");
     for (int i = 0; i < TIMINGS; i++) {
-        srv_text_format(text, "%s\"%s_ms\": ", i ? ", " : "", timings[i].name);
+        srv_text_format(text, "%s\"%s_ms\": ", i ? ", " : "{", timings[i].name);
         srv_text_ms(text, timings[i].ms);
     }
     srv_text_string(text, "}");
@@ -49,71 +73,114 @@ static void print_memory(const srv_reply *reply, srv_text *text)
 {
     const srv_decision *d = reply->decision;
     const attn_shape *s = &reply->call->shape;
-    srv_text_format(text,
-                    ",\n \"memory\": {\"workspace_bytes\": %zu, \"predicted_bytes\": %zu, "
-                    "\"exact_matrix_bytes\": ",
-                    reply->request->account.workspace_bytes,
-                    d->candidates[d->choice.index].predicted_bytes);
+    srv_text_format(
+        text, "{\"workspace_bytes\": %zu, \"predicted_bytes\": %zu, \"exact_matrix_bytes\": ",
+        reply->request->account.workspace_bytes, d->candidates[d->choice.index].predicted_bytes);
     srv_text_real(text, (double)s->n * (double)s->m * sizeof(float));
     srv_text_string(text, "}");
 }
 
-static void print_warnings(const srv_reply *reply, srv_text *text)
+static void print_estimate(const srv_reply *reply, fields *f)
 {
-    bool estimate = srv_options_bool(reply->options, SRV_FIELD_MEASURE_ERROR, false);
-    if (estimate && !reply->plan_only)
-        srv_text_string(text, ",\n \"error_estimate\": null");
-    srv_text_string(text, ",\n \"warnings\": [");
-    if (estimate)
-        srv_text_json(text, "measure_error: exact attention is what errors are measured against, "
-                            "so there is nothing to estimate");
-    srv_text_string(text, "]");
+    if (!srv_options_bool(reply->options, SRV_FIELD_MEASURE_ERROR, false)) {
+        srv_text_string(add_field(f, "warnings"), "[]");
+        return;
+    }
+    srv_text_string(add_field(f, "error_estimate"), "null");
+    srv_text_string(add_field(f, "warnings"),
+                    "[\"measure_error: exact attention is what errors are measured against, so "
+                    "there is nothing to estimate\"]");
 }
 
-static void print_head(const srv_reply *reply, srv_text *text)
+static void print_fields(const srv_reply *reply, fields *f)
 {
-    srv_text_string(text, "{\"id\": ");
-    srv_text_json(text, reply->request->id.text);
-    srv_text_string(text, ",\n ");
-    srv_decision_print(reply->decision, text);
-    print_warnings(reply, text);
+    srv_request *request = reply->request;
+    srv_text_json(add_field(f, "id"), request->id.text);
+    srv_text_json(add_field(f, "backend"), srv_decision_backend(reply->decision));
+    srv_decision_print(reply->decision, add_field(f, "route"));
+    print_estimate(reply, f);
+    if (reply->plan_only)
+        return;
+    timing timings[TIMINGS];
+    fill_timings(request, timings);
+    print_timings(timings, add_field(f, "timing"));
+    print_memory(reply, add_field(f, "memory"));
+    write_server_timing(timings, &request->answer);
 }
 
-static void write_output(srv_reply *reply, srv_answer *answer, srv_text *head)
+/* Append a finished text to the answer; what could not be had shows as false. */
+static bool add_text(srv_answer *answer, srv_text *text)
 {
     size_t length;
-    srv_text_string(head, ",\n \"output\": ");
-    char *data = srv_text_release(head, &length);
-    bool whole = srv_answer_add(answer, data, length);
+    char *data = srv_text_release(text, &length);
+    return srv_answer_add(answer, data, length);
+}
+
+static bool add_pieces(srv_reply *reply, srv_answer *answer)
+{
+    bool whole = true;
     for (int64_t i = 0; i < reply->piece_count; i++) {
         srv_part *piece = &reply->pieces[i];
         whole = srv_answer_add(answer, piece->data, piece->length) && whole;
         piece->data = NULL;
     }
-    srv_text tail = SRV_TEXT_EMPTY;
+    return whole;
+}
+
+static bool write_json(srv_reply *reply, fields *f, srv_answer *answer)
+{
+    srv_text head = SRV_TEXT_EMPTY, tail = SRV_TEXT_EMPTY;
+    for (int i = 0; i < f->count; i++) {
+        srv_text *text = &f->all[i].text;
+        srv_text_format(&head, "%s\"%s\": ", i ? ",\n " : "{", f->all[i].name);
+        head.failed |= text->failed;
+        srv_text_add(&head, text->data ? text->data : "", text->length);
+    }
+    if (reply->output)
+        srv_text_string(&head, ",\n \"output\": ");
     srv_text_string(&tail, "}\n");
-    data = srv_text_release(&tail, &length);
-    whole = srv_answer_add(answer, data, length) && whole;
-    answer->status = whole ? 200 : 503;
-    answer->content_type = "application/json";
+    bool whole = add_text(answer, &head);
+    if (reply->output)
+        whole = add_pieces(reply, answer) && whole;
+    return add_text(answer, &tail) && whole;
+}
+
+static bool write_safetensors(srv_reply *reply, fields *f, srv_answer *answer)
+{
+    attn_metadata metadata[MOST_FIELDS];
+    attn_stored tensor = {.name = "output", .dtype = ATTN_FP32};
+    const srv_output *output = reply->output;
+    unsigned char *header;
+    size_t bytes;
+    for (int i = 0; i < f->count; i++) {
+        if (f->all[i].text.failed)
+            return false;
+        metadata[i] = (attn_metadata){f->all[i].name, f->all[i].text.data};
+    }
+    if (output) {
+        tensor.rank = output->rank;
+        for (int i = 0; i < output->rank; i++)
+            tensor.dim[i] = output->dim[i];
+    }
+    if (attn_safetensors_header(&tensor, output ? 1 : 0, metadata, f->count, &header, &bytes,
+                                NULL) != ATTN_OK ||
+        !srv_answer_add(answer, (char *)header, bytes))
+        return false;
+    if (!output)
+        return true;
+    reply->output_taken = true;
+    return srv_answer_add(answer, (char *)(uintptr_t)output->data,
+                          srv_output_count(output) * sizeof(float));
 }
 
 void srv_reply_write(srv_reply *reply)
 {
     srv_answer *answer = &reply->request->answer;
-    srv_text text = SRV_TEXT_EMPTY;
-    timing timings[TIMINGS];
-    print_head(reply, &text);
-    if (!reply->plan_only) {
-        fill_timings(reply->request, timings);
-        print_timings(timings, &text);
-        write_server_timing(timings, answer);
-        print_memory(reply, &text);
-    }
-    if (reply->pieces) {
-        write_output(reply, answer, &text);
-        return;
-    }
-    srv_text_string(&text, "}\n");
-    srv_answer_text(answer, 200, "application/json", &text);
+    bool binary = reply->request->wanted == SRV_FORMAT_SAFETENSORS;
+    fields f = {.count = 0};
+    print_fields(reply, &f);
+    bool whole = (binary ? write_safetensors : write_json)(reply, &f, answer);
+    free_fields(&f);
+    answer->content_type = binary ? SRV_SAFETENSORS_TYPE : "application/json";
+    answer->status = whole ? 200 : 503;
 }

@@ -3,6 +3,7 @@
 #define SERVER_ATTEND_REPLY_H
 
 #include "server/attend/decision.h"
+#include "server/codec/output.h"
 #include "server/request.h"
 
 typedef struct srv_reply {
@@ -11,8 +12,10 @@ typedef struct srv_reply {
     const srv_decision *decision;
     const srv_call *call;
     bool plan_only;
-    srv_part *pieces; /* the printed output, taken over; NULL when none is wanted */
+    const srv_output *output; /* NULL when none is wanted */
+    srv_part *pieces;         /* the output as text, taken over */
     int64_t piece_count;
+    bool output_taken; /* set when the answer took over output->data, which was malloc'ed */
 } srv_reply;
 
 /* Fill request->answer. */

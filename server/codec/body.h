@@ -19,7 +19,7 @@
 struct json_t;
 
 #define SRV_BODY_PADDING  SRV_NUMBER_PADDING
-#define SRV_BODY_REST_MAX (1 << 20) /* bytes of everything that is not tensor data */
+#define SRV_BODY_REST_MAX (1 << 18) /* bytes of everything that is not tensor data */
 
 typedef struct srv_body srv_body;
 

@@ -15,17 +15,27 @@ enum {
     TAIL_MAX = 2
 };
 
-static int64_t count_elements(const srv_output *output)
+size_t srv_output_count(const srv_output *output)
 {
     int64_t count = 1;
     for (int i = 0; i < output->rank; i++)
         count *= output->dim[i];
-    return count;
+    return (size_t)count;
 }
 
 int64_t srv_output_pieces(const srv_output *output)
 {
-    return (count_elements(output) + SRV_OUTPUT_PIECE - 1) / SRV_OUTPUT_PIECE;
+    return ((int64_t)srv_output_count(output) + SRV_OUTPUT_PIECE - 1) / SRV_OUTPUT_PIECE;
+}
+
+double srv_output_bound(const srv_output *output)
+{
+    const double head_and_tail = 256, text = 17; /* a number and its comma */
+    double elements = (double)srv_output_count(output), arrays = 0, product = 1;
+    for (int i = 0; i + 1 < output->rank; i++)
+        arrays += product *= (double)output->dim[i];
+    /* Two brackets an array and a comma between arrays. */
+    return elements * text + 3 * (arrays + 1) + head_and_tail;
 }
 
 /* How many of the innermost arrays begin at element `at`: all of those whose size divides it. */
@@ -111,7 +121,7 @@ static char *print_elements(const srv_output *output, int64_t first, int64_t las
 
 char *srv_output_print(const srv_output *output, int64_t piece, size_t *length)
 {
-    int64_t total = count_elements(output), first = piece * SRV_OUTPUT_PIECE;
+    int64_t total = (int64_t)srv_output_count(output), first = piece * SRV_OUTPUT_PIECE;
     int64_t last = total - first < SRV_OUTPUT_PIECE ? total : first + SRV_OUTPUT_PIECE;
     char *text = malloc(piece_bytes(output, (size_t)(last - first)));
     if (!text)

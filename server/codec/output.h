@@ -18,7 +18,11 @@ typedef struct srv_output {
     srv_form form;
 } srv_output;
 
+size_t srv_output_count(const srv_output *output); /* elements */
 int64_t srv_output_pieces(const srv_output *output);
+
+/* Bytes that the whole printed value can have at most. */
+double srv_output_bound(const srv_output *output);
 
 /* The text of one piece and its length, not terminated; the caller frees it. NULL: no memory. */
 char *srv_output_print(const srv_output *output, int64_t piece, size_t *length);

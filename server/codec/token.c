@@ -1,6 +1,8 @@
 /* Tokens of JSON text. Skipping is a loop with a depth, never recursion: nesting costs no stack. */
 #include "server/codec/token.h"
 
+#include "attn/quote.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,18 +65,9 @@ const char *srv_token_skip_value(const char *text, const char *end)
     return NULL;
 }
 
-static inline bool is_printable(char c)
-{
-    return c >= ' ' && c <= '~';
-}
-
 void srv_token_quote(char *to, const char *text, size_t length)
 {
-    size_t shown = length < SRV_TOKEN_TEXT ? length : SRV_TOKEN_TEXT;
-    *to++ = '"';
-    for (size_t i = 0; i < shown; i++)
-        *to++ = is_printable(text[i]) ? text[i] : '?';
-    strcpy(to, shown < length ? "...\"" : "\"");
+    attn_quote(to, SRV_TOKEN_TEXT + ATTN_QUOTE_MIN, text, length);
 }
 
 static bool is_word(char c)

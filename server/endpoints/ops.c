@@ -42,7 +42,9 @@ static void update_gauges(const srv_server *server)
     srv_metrics_set(m, SRV_METRIC_READY, srv_server_ready(server), NULL);
     srv_metrics_set(m, SRV_METRIC_DRAINING, server->draining, NULL);
     srv_metrics_set(m, SRV_METRIC_HTTP_REQUESTS_IN_FLIGHT, (double)server->in_flight - 1, NULL);
-    srv_metrics_set(m, SRV_METRIC_HTTP_CONNECTIONS, (double)server->connections, NULL);
+    srv_metrics_set(m, SRV_METRIC_HTTP_CONNECTIONS, (double)server->peers.count, NULL);
+    srv_metrics_set(m, SRV_METRIC_MEMORY_RESERVED, (double)atomic_load(&server->budget.reserved),
+                    NULL);
     srv_process_metrics_update(m);
 }
 

@@ -1,0 +1,241 @@
+/* Two encodings behind one face. */
+#include "server/attend/source.h"
+
+#include "attn/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TENSORS = 8,
+    /* What a jansson tree may take for a byte of text, `[],[],` being the worst. */
+    TREE_BYTES_PER_BYTE = 50,
+    MOST_HEADER_BYTES = SRV_BODY_REST_MAX, /* of a safetensors body */
+};
+
+typedef struct stored_tensor {
+    const attn_stored *stored; /* NULL: the body has none of this name */
+    srv_tensor tensor;
+    bool owned; /* the data were converted, or copied to where floats may lie */
+} stored_tensor;
+
+struct srv_source {
+    const srv_request *request;
+    srv_body *body; /* JSON, or NULL */
+    attn_safetensors *file;
+    stored_tensor tensors[TENSORS];
+    int next; /* tensor to convert */
+    size_t owned_bytes;
+};
+
+static const char *const names[TENSORS + 1] = {"q",     "k",     "v",        "e", "f",
+                                               "omega", "input", "key_mask", NULL};
+
+const char *srv_source_tensor_name(int index)
+{
+    return names[index];
+}
+
+size_t srv_source_bound(srv_format format, size_t length)
+{
+    size_t tree = (length < SRV_BODY_REST_MAX ? length : SRV_BODY_REST_MAX) * TREE_BYTES_PER_BYTE;
+    if (format == SRV_FORMAT_SAFETENSORS)
+        return length + tree + SRV_SOURCE_MARGIN;
+    /* Base64 of FP16 holds, for 4 bytes of text, 3 of raw data and 6 of float32; numbers at least 2
+     * bytes of text for 4. */
+    return length + length / 4 * 9 + tree + SRV_SOURCE_MARGIN;
+}
+
+static uint64_t little_endian(const unsigned char bytes[8])
+{
+    uint64_t value = 0;
+    for (int i = 7; i >= 0; i--)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+size_t srv_source_lead(srv_format format, const char *start, size_t size)
+{
+    if (format != SRV_FORMAT_SAFETENSORS || size < 8)
+        return 0;
+    return (size_t)(-little_endian((const unsigned char *)start) % sizeof(float));
+}
+
+srv_source *srv_source_open(const srv_request *request)
+{
+    srv_source *source = calloc(1, sizeof *source);
+    if (!source)
+        return NULL;
+    source->request = request;
+    if (request->format == SRV_FORMAT_SAFETENSORS)
+        return source;
+    source->body = srv_body_open(request->body, request->body_length);
+    if (source->body)
+        return source;
+    free(source);
+    return NULL;
+}
+
+static int find_name(const char *name)
+{
+    for (int i = 0; i < TENSORS; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static attn_status note_tensor(srv_source *source, const attn_stored *stored, attn_error *error)
+{
+    int i = find_name(stored->name);
+    if (i < 0)
+        return attn_error_set(error, ATTN_INVALID, "body",
+                              "the body holds a tensor \"%.40s\"; known are q, k, v, e, f, omega, "
+                              "input and key_mask",
+                              stored->name);
+    if (!stored->readable)
+        return attn_error_set(error, ATTN_INVALID, names[i],
+                              "%s has dtype %.16s, expected F32, F16, BF16 or F64", names[i],
+                              stored->type);
+    if (stored->rank < 1 || stored->rank > SRV_RANK_MAX || stored->count == 0)
+        return attn_error_set(error, ATTN_INVALID, names[i],
+                              "%s has rank %d and %zu elements, expected rank 1 to %d and at least "
+                              "one element",
+                              names[i], stored->rank, stored->count, SRV_RANK_MAX);
+    stored_tensor *t = &source->tensors[i];
+    t->stored = stored;
+    t->tensor = (srv_tensor){.count = stored->count, .rank = stored->rank, .form = SRV_FORM_FLAT};
+    memcpy(t->tensor.dim, stored->dim, (size_t)stored->rank * sizeof *stored->dim);
+    return ATTN_OK;
+}
+
+static attn_status open_file(srv_source *source, attn_error *error)
+{
+    const srv_request *request = source->request;
+    if (request->body_length >= 8 &&
+        little_endian((const unsigned char *)request->body) > MOST_HEADER_BYTES)
+        return attn_error_set(error, ATTN_MALFORMED, "body",
+                              "the body's safetensors header is over the limit of %d bytes",
+                              MOST_HEADER_BYTES);
+    source->file = attn_safetensors_open(request->body, request->body_length, "the body", error);
+    attn_status status = source->file ? ATTN_OK : error->status;
+    for (int i = 0; status == ATTN_OK && i < attn_safetensors_count(source->file); i++)
+        status = note_tensor(source, attn_safetensors_at(source->file, i), error);
+    return status;
+}
+
+static attn_status check_finite(const char *name, const srv_tensor *tensor, attn_error *error)
+{
+    size_t bad = attn_first_non_finite(tensor->data, tensor->count);
+    if (bad == tensor->count)
+        return ATTN_OK;
+    int64_t index[SRV_RANK_MAX];
+    char path[SRV_PATH_MAX];
+    srv_tensor_index(index, tensor->dim, tensor->rank, (int64_t)bad);
+    srv_tensor_path(path, name, index, tensor->rank);
+    return attn_error_set(error, ATTN_INVALID, path, "%s: found %g, expected a finite float32",
+                          path, (double)tensor->data[bad]);
+}
+
+/* Use float32 where it lies; convert or move anything else, once. */
+static attn_status convert(srv_source *source, int i, attn_error *error)
+{
+    stored_tensor *t = &source->tensors[i];
+    const attn_stored *stored = t->stored;
+    t->owned = stored->dtype != ATTN_FP32 || (uintptr_t)stored->data % sizeof(float) != 0;
+    if (t->owned) {
+        t->tensor.data = malloc(stored->count * sizeof(float));
+        if (!t->tensor.data)
+            return ATTN_NO_MEMORY;
+        source->owned_bytes += stored->count * sizeof(float);
+        attn_dtype_to_float(stored->dtype, stored->data, stored->count, t->tensor.data);
+    } else {
+        t->tensor.data = (float *)(void *)(uintptr_t)stored->data;
+    }
+    return check_finite(names[i], &t->tensor, error);
+}
+
+/* The header first, then a tensor a slice. */
+static srv_body_step read_file(srv_source *source, attn_error *error)
+{
+    attn_status status = ATTN_OK;
+    if (!source->file) {
+        status = open_file(source, error);
+    } else {
+        while (source->next < TENSORS && !source->tensors[source->next].stored)
+            source->next++;
+        if (source->next == TENSORS)
+            return SRV_BODY_DONE;
+        status = convert(source, source->next++, error);
+    }
+    if (status == ATTN_OK)
+        return SRV_BODY_MORE;
+    attn_error_set(error, status, NULL, "no memory for the tensors; try again later");
+    return SRV_BODY_FAULT;
+}
+
+srv_body_step srv_source_read(srv_source *source, size_t bytes, attn_error *error)
+{
+    return source->body ? srv_body_read(source->body, bytes, error) : read_file(source, error);
+}
+
+static const srv_tensor *tensor(const srv_source *source, const char *name)
+{
+    if (source->body)
+        return srv_body_tensor(source->body, name);
+    const stored_tensor *t = &source->tensors[find_name(name)];
+    return t->stored ? &t->tensor : NULL;
+}
+
+srv_inputs srv_source_inputs(const srv_source *source)
+{
+    return (srv_inputs){
+        .q = tensor(source, "q"),
+        .k = tensor(source, "k"),
+        .v = tensor(source, "v"),
+        .e = tensor(source, "e"),
+        .f = tensor(source, "f"),
+        .omega = tensor(source, "omega"),
+        .input = tensor(source, "input"),
+        .key_mask = tensor(source, "key_mask"),
+    };
+}
+
+attn_status srv_source_options(const srv_source *source, bool with_shape, srv_options *options,
+                               attn_error *error)
+{
+    const srv_request *request = source->request;
+    if (!source->body)
+        return srv_options_read_query(options, request->query, request->query_count, with_shape,
+                                      error);
+    if (request->query_count > 0)
+        return attn_error_set(error, ATTN_INVALID, request->query[0].name,
+                              "the query string has options, but a JSON body carries its own; move "
+                              "them there");
+    return srv_options_read(options, srv_body_fields(source->body), with_shape, error);
+}
+
+bool srv_source_needs_body(const srv_source *source)
+{
+    return !source->body;
+}
+
+size_t srv_source_bytes(const srv_source *source)
+{
+    size_t bytes = source->owned_bytes;
+    for (int i = 0; source->body && i < TENSORS; i++) {
+        const srv_tensor *t = srv_body_tensor(source->body, names[i]);
+        bytes += t ? t->count * sizeof(float) : 0;
+    }
+    size_t length = source->request->body_length;
+    return bytes + (length < SRV_BODY_REST_MAX ? length : SRV_BODY_REST_MAX) * TREE_BYTES_PER_BYTE;
+}
+
+void srv_source_close(srv_source *source)
+{
+    for (int i = 0; i < TENSORS; i++)
+        if (source->tensors[i].owned)
+            free(source->tensors[i].tensor.data);
+    attn_safetensors_close(source->file);
+    srv_body_close(source->body);
+    free(source);
+}

@@ -1,0 +1,114 @@
+/* GET /openapi.json: the description of the API, out of the very tables that dispatch requests and
+ * check their options, so that it cannot say anything else. */
+#include "server/attend/options.h"
+#include "server/attend/source.h"
+#include "server/endpoints/endpoints.h"
+#include "server/problem.h"
+#include "server/request.h"
+#include "server/version.h"
+
+#include <string.h>
+
+#define JSON "application/json"
+
+static void print_tensor_schema(srv_text *t)
+{
+    srv_text_string(
+        t, "\"Tensor\": {\"description\": \"Nested arrays of numbers, or a shape with data (flat "
+           "or nested) or with base64 (little-endian, row-major).\", \"oneOf\": [{\"type\": "
+           "\"array\"}, {\"type\": \"object\", \"required\": [\"shape\"], \"properties\": "
+           "{\"shape\": {\"type\": \"array\", \"items\": {\"type\": \"integer\", \"minimum\": 1}, "
+           "\"minItems\": 1, \"maxItems\": 4}, \"datatype\": {\"enum\": [\"FP32\", \"FP16\", "
+           "\"BF16\", \"FP64\"], \"default\": \"FP32\"}, \"data\": {\"type\": \"array\"}, "
+           "\"base64\": {\"type\": \"string\"}}, \"additionalProperties\": false}]}");
+}
+
+static void print_request_schema(srv_text *t, const char *name, bool with_shape)
+{
+    srv_text_format(t, "\"%s\": {\"type\": \"object\", \"properties\": {", name);
+    for (int i = 0; srv_source_tensor_name(i); i++)
+        srv_text_format(t, "%s\"%s\": {\"$ref\": \"#/components/schemas/Tensor\"}", i ? ", " : "",
+                        srv_source_tensor_name(i));
+    srv_options_describe(t, with_shape);
+    srv_text_string(t, "}, \"additionalProperties\": false}");
+}
+
+static void print_error_schema(srv_text *t)
+{
+    srv_text_string(t, "\"Error\": {\"type\": \"object\", \"required\": [\"error\"], "
+                       "\"properties\": {\"error\": {\"type\": \"object\", \"required\": "
+                       "[\"type\", \"message\", \"request_id\"], \"properties\": {\"type\": "
+                       "{\"enum\": [");
+    for (int i = 0; i < SRV_PROBLEM_COUNT; i++) {
+        const char *type = srv_problem_type((srv_problem_id)i);
+        bool repeated = i > 0 && strcmp(type, srv_problem_type((srv_problem_id)(i - 1))) == 0;
+        if (!repeated)
+            srv_text_format(t, "%s\"%s\"", i ? ", " : "", type);
+    }
+    srv_text_string(t, "]}, \"message\": {\"type\": \"string\"}, \"param\": {\"type\": "
+                       "\"string\"}, \"request_id\": {\"type\": \"string\"}}}}}");
+}
+
+static void print_body(srv_text *t, const char *schema)
+{
+    srv_text_format(t,
+                    "\"requestBody\": {\"required\": true, \"content\": {\"" JSON
+                    "\": {\"schema\": {\"$ref\": \"#/components/schemas/%s\"}}, "
+                    "\"" SRV_SAFETENSORS_TYPE "\": {\"schema\": {\"type\": \"string\", "
+                    "\"contentMediaType\": \"" SRV_SAFETENSORS_TYPE "\"}}}}, ",
+                    schema);
+}
+
+/* The refusals that a route with work can give, one entry a status. */
+static void print_refusals(srv_text *t)
+{
+    int last = 0;
+    for (int i = 0; i < SRV_PROBLEM_COUNT; i++) {
+        int http = srv_problem_http((srv_problem_id)i);
+        if (http == last || http == 499)
+            continue;
+        last = http;
+        srv_text_format(t,
+                        ", \"%d\": {\"description\": \"%s\", \"content\": {\"" JSON
+                        "\": {\"schema\": {\"$ref\": \"#/components/schemas/Error\"}}}}",
+                        http, srv_problem_type((srv_problem_id)i));
+    }
+}
+
+static void print_operation(srv_text *t, const srv_route *route)
+{
+    bool work = strcmp(route->method, "POST") == 0;
+    srv_text_format(t, "\"%s\": {\"%s\": {\"summary\": ", route->path, work ? "post" : "get");
+    srv_text_json(t, route->summary);
+    srv_text_string(t, ", ");
+    if (work)
+        print_body(t, strcmp(route->path, "/v1/plan") == 0 ? "Plan" : "Attend");
+    srv_text_string(t, "\"responses\": {\"200\": {\"description\": \"done\"}");
+    if (work)
+        print_refusals(t);
+    srv_text_string(t, "}}}");
+}
+
+void srv_endpoint_openapi(srv_request *request)
+{
+    srv_text t = SRV_TEXT_EMPTY;
+    srv_text_format(&t,
+                    "{\"openapi\": \"3.1.0\", \"info\": {\"title\": \"attnd\", \"version\": "
+                    "\"%s\", \"summary\": \"Attention over HTTP\"},\n\"paths\": {",
+                    srv_version);
+    for (const srv_route *route = srv_routes; route->path; route++) {
+        if (route != srv_routes)
+            srv_text_string(&t, ",\n");
+        print_operation(&t, route);
+    }
+    srv_text_string(&t, "},\n\"components\": {\"schemas\": {");
+    print_tensor_schema(&t);
+    srv_text_string(&t, ",\n");
+    print_request_schema(&t, "Attend", false);
+    srv_text_string(&t, ",\n");
+    print_request_schema(&t, "Plan", true);
+    srv_text_string(&t, ",\n");
+    print_error_schema(&t);
+    srv_text_string(&t, "}}}\n");
+    srv_answer_text(&request->answer, 200, JSON, &t);
+}
