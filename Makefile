@@ -42,7 +42,7 @@ server_o := $(call object,$(server_c))
 support_o := $(call object,$(wildcard tests/support/*.c))
 bench_support_o := $(call object,$(wildcard tests/bench/support/*.c))
 
-.PHONY: help deps build run check bench format clean tests
+.PHONY: help deps build run check bench format clean tests deploy-check image-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -74,6 +74,12 @@ format: ## lay out every C file as .clang-format says
 
 clean: ## remove everything that was built
 	rm -rf build
+
+deploy-check: build ## try the files in deploy/: their tools, a running daemon
+	@tests/deploy/check.sh $B/attnd
+
+image-check: ## build the Dockerfile and try the image, as root
+	@tests/image/check.sh
 
 $B/libattn.a: $(core_o)
 	@rm -f $@

@@ -99,7 +99,9 @@ static json_t *load(reader *r, size_t limit, const char *name, const char *what)
         return value;
     }
     if (errno == ENOMEM)
-        REFUSE(r, ATTN_NO_MEMORY, name, "no memory to read the header");
+        REFUSE(r, ATTN_NO_MEMORY, name, "cannot be read for want of memory");
+    else if (name && room > limit && json_error_code(&cause) == json_error_premature_end_of_input)
+        MALFORMED(r, name, "has an entry of more than %zu bytes", limit);
     else if (name)
         MALFORMED(r, name, "has an entry that %s", cause_text(&cause));
     else

@@ -50,7 +50,7 @@ void srv_answer_problem(srv_answer *answer, const srv_problem *problem, const ch
 {
     srv_answer_free(answer);
     srv_text text = SRV_TEXT_EMPTY;
-    if (strncmp(path, "/v2", 3) == 0) {
+    if (strncmp(path, "/v2", 3) == 0 && (path[3] == '/' || path[3] == '\0')) {
         srv_text_string(&text, "{\"error\": ");
         srv_text_json(&text, problem->message);
         srv_text_string(&text, "}\n");

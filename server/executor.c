@@ -14,6 +14,7 @@
 #include "server/executor_queue.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -190,6 +191,24 @@ static void *work(void *argument)
     return NULL;
 }
 
+/* With a worker for every CPU each keeps to its own: schedulers that pack threads to save power were
+ * seen to run two workers on one CPU for seconds. With fewer, the system chooses better. */
+static void spread(const srv_executor *executor)
+{
+    cpu_set_t allowed, one;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 ||
+        CPU_COUNT(&allowed) != executor->worker_count)
+        return;
+    size_t cpu = 0;
+    for (int i = 0; i < executor->worker_count; i++, cpu++) {
+        while (!CPU_ISSET(cpu, &allowed))
+            cpu++;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        pthread_setaffinity_np(executor->workers[i].thread, sizeof one, &one);
+    }
+}
+
 /* Workers block every signal, so that those meant for the process reach the loop thread. */
 static bool start(srv_executor *executor, int count)
 {
@@ -208,6 +227,7 @@ static bool start(srv_executor *executor, int count)
         executor->worker_count++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    spread(executor);
     return executor->worker_count == count;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -63,6 +64,8 @@ static bool split(const char *address, char host[256], char port[16])
         to = colon - 1;
         if (to < from || *to != ']')
             return false;
+    } else if (memchr(address, ':', (size_t)(colon - address))) {
+        return false; /* "::1:8080" is an IPv6 address itself */
     }
     if (to == from || to - from >= 256)
         return false;
@@ -119,7 +122,10 @@ static int listen_unix(const char *path)
         errno = EADDRINUSE;
         return -1;
     }
-    if (errno != ECONNREFUSED || unlink(path) != 0) {
+    /* A file of another kind refuses connections too. */
+    struct stat file;
+    bool stale = errno == ECONNREFUSED && lstat(path, &file) == 0 && S_ISSOCK(file.st_mode);
+    if (!stale || unlink(path) != 0) {
         errno = EADDRINUSE;
         return -1;
     }
@@ -129,7 +135,7 @@ static int listen_unix(const char *path)
 static const char *unix_path(const char *address)
 {
     size_t length = sizeof unix_prefix - 1;
-    return strncmp(address, unix_prefix, length) == 0 ? address + length : NULL;
+    return strncmp(address, unix_prefix, length) == 0 && address[length] ? address + length : NULL;
 }
 
 int srv_listen(const char *address, const char *key, attn_error *error)

@@ -115,8 +115,6 @@ static int configure_and_serve(char **arguments, char **environment)
         return complain(&error);
     if (print)
         srv_config_print(&server.config, stdout);
-    if (print || check)
-        return EXIT_SUCCESS;
     srv_log_format format;
     srv_log_level level;
     if (!srv_log_format_find(server.config.log_format, &format) ||
@@ -125,6 +123,8 @@ static int configure_and_serve(char **arguments, char **environment)
                        "log_format is json or text, log_level debug, info, warn or error");
         return complain(&error);
     }
+    if (print || check)
+        return EXIT_SUCCESS;
     srv_log_init(&server.log, STDOUT_FILENO, format, level);
     return serve(&server);
 }

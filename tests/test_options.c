@@ -324,6 +324,110 @@ static void groups_are_objects(void)
     }
 }
 
+/* The query string */
+
+typedef struct query {
+    const char *name, *value;
+    const char *message; /* of the refusal; NULL: accepted */
+} query;
+
+static void check_query(const query *q)
+{
+    const srv_pair pair = {q->name, q->value};
+    srv_options options;
+    attn_error error = {0};
+    attn_status status = srv_options_read_query(&options, &pair, 1, true, &error);
+    CHECK((status == ATTN_OK) == !q->message, "%s=%s: %s, \"%s\"", q->name, q->value,
+          attn_status_name(status), error.message);
+    if (q->message)
+        check_refused(&error, q->value, q->name, q->message);
+    srv_options_free(&options);
+}
+
+static void a_query_takes_what_a_body_takes(void)
+{
+    static const query list[] = {
+        {"causal", "true", NULL},
+        {"causal", "false", NULL},
+        {"causal", "1", "found \"1\", expected true or false"},
+        {"causal", "", "found \"\", expected true or false"},
+        {"causal", "True", "expected true or false"},
+        {"params.window", "1", NULL},
+        {"params.window", "2147483647", NULL},
+        {"params.window", "0", "found 0, expected 1 to 2147483647"},
+        {"params.window", "2147483648", "found 2147483648, expected 1 to"},
+        {"params.window", "-1", "found -1, expected 1 to"},
+        {"params.window", "", "found \"\", expected an integer"},
+        {"params.window", "-", "expected an integer"},
+        {"params.window", "+1", "expected an integer"},
+        {"params.window", " 1", "expected an integer"},
+        {"params.window", "1 ", "expected an integer"},
+        {"params.window", "1e3", "expected an integer"},
+        {"params.window", "1.0", "expected an integer"},
+        {"params.window", "0x10", "expected an integer"},
+        {"params.window", "99999999999999999999", "expected an integer"},
+        {"params.seed", "9007199254740991", NULL},
+        {"params.seed", "9007199254740992", "expected 0 to 9007199254740991"},
+        {"scale", "0.5", NULL},
+        {"scale", "-2", NULL},
+        {"scale", "1e-3", NULL},
+        {"scale", "", "expected a number"},
+        {"scale", "nan", "expected a number"},
+        {"scale", "Infinity", "expected a number"},
+        {"scale", "0x1p3", "expected a number"},
+        {"scale", ".5", "expected a number"},
+        {"scale", "[1]", "expected a number"},
+        {"scale", "\"1\"", "expected a number"},
+        {"scale", "1e39", "found 1e+39, expected -3.4028235e+38 to 3.4028235e+38"},
+        {"scale", "1e400", "expected a number"},
+        {"lengths", "0", NULL},
+        {"lengths", "4096,1800", NULL},
+        {"lengths", "", "expected integers with commas"},
+        {"lengths", "1,", "expected integers with commas"},
+        {"lengths", ",1", "expected integers with commas"},
+        {"lengths", "1,,2", "expected integers with commas"},
+        {"lengths", "1, 2", "expected integers with commas"},
+        {"lengths", "1;2", "expected integers with commas"},
+        {"lengths", "[1,2]", "expected integers with commas"},
+        {"lengths", "1,-2", "found -2, expected 0 to 2147483647"},
+        {"backend", "exact", NULL},
+        {"backend", "", "found a string of length 0, expected 1 to 32"},
+        {"shape.n", "5", NULL},
+        {"hints.deadline_ms", "200", NULL},
+        {"q", "1", "q is not a known field"},
+        {"window", "1", "window is not a known field"},
+        {"params", "1", "params is not a known field"},
+        {"", "1", " is not a known field"},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        check_query(&list[i]);
+}
+
+static void a_query_is_read_whole(void)
+{
+    static const srv_pair pairs[] = {
+        {"params.window", "512"}, {"lengths", "4096,1800,0"}, {"backend", "window"}};
+    srv_options options;
+    attn_error error = {0};
+    CHECK(srv_options_read_query(&options, pairs, 3, false, &error) == ATTN_OK, "%s",
+          error.message);
+    json_t *lengths = parse("[4096,1800,0]");
+    CHECK(srv_options_int(&options, SRV_FIELD_WINDOW, 0) == 512, "params.window is lost");
+    CHECK(srv_options_string(&options, SRV_FIELD_BACKEND, "") == pairs[2].value, "backend is lost");
+    CHECK(same_integers(&options.values[SRV_FIELD_LENGTHS], lengths), "lengths are lost");
+    json_decref(lengths);
+    srv_options_free(&options);
+    static const srv_pair twice[] = {{"lengths", "1"}, {"lengths", "1"}};
+    CHECK(srv_options_read_query(&options, twice, 2, false, &error) == ATTN_INVALID, "twice");
+    check_refused(&error, "lengths twice", "lengths", "stands twice");
+    srv_options_free(&options);
+    static const srv_pair shape = {"shape.n", "5"};
+    error = (attn_error){0};
+    CHECK(srv_options_read_query(&options, &shape, 1, false, &error) == ATTN_INVALID, "a shape");
+    check_refused(&error, "shape.n", "shape.n", "is not a known field");
+    srv_options_free(&options);
+}
+
 /* Unknown members */
 
 /* Whether the list "a, b, c" that ends the sentence holds the word. */
@@ -530,6 +634,8 @@ static const test_case cases[] = {
     {"what is absent has its fallback", what_is_absent_has_its_fallback},
     {"sentences say what was found", sentences_say_what_was_found},
     {"groups are objects", groups_are_objects},
+    {"a query takes what a body takes", a_query_takes_what_a_body_takes},
+    {"a query is read whole", a_query_is_read_whole},
     {"unknown members are told the known ones", unknown_members_are_told_the_known_ones},
     {"a field is known in its place only", a_field_is_known_in_its_place_only},
     {"a shape exists where it is asked for", a_shape_exists_where_it_is_asked_for},

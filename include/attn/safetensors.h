@@ -47,8 +47,8 @@ typedef struct attn_metadata {
 typedef struct attn_safetensors attn_safetensors;
 
 /* Read the header of `size` bytes, which stay borrowed until closing. `what` names the file or body
- * in sentences and is copied. Time is that of sorting the names; heap is at most about nine times
- * the header, and never depends on numbers in it.
+ * in sentences and is copied. Time is that of sorting the names; heap is less than nine times the
+ * header and 4 MB, whatever the numbers in it say.
  *
  * NULL with ATTN_MALFORMED (says where, and names the tensor), ATTN_UNSUPPORTED (more dimensions
  * than ATTN_STORED_RANK_MAX) or ATTN_NO_MEMORY. The error's param is the tensor's name. */
