@@ -3,6 +3,7 @@
 # MODE picks a build; each has a folder of its own, so switching rebuilds nothing:
 #   release  what ships        debug  -O0 -g
 #   asan     AddressSanitizer and UBSan        tsan  ThreadSanitizer
+#   fuzz     clang's libFuzzer beside AddressSanitizer and UBSan; `make fuzz` picks it
 
 MODE ?= release
 B := build/$(MODE)
@@ -16,8 +17,13 @@ MODE_release := -O3 -g
 MODE_debug := -O0 -g
 MODE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 MODE_tsan := -O1 -g -fsanitize=thread
+MODE_fuzz := $(MODE_asan) -fsanitize=fuzzer-no-link
+ifeq ($(MODE),fuzz)
+CC = clang
+WARNINGS := # they are judged by gcc alone
+endif
 ifeq ($(MODE_$(MODE)),)
-$(error MODE=$(MODE) is unknown; use release, debug, asan or tsan)
+$(error MODE=$(MODE) is unknown; use release, debug, asan, tsan or fuzz)
 endif
 
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -Icore -I.
@@ -34,6 +40,8 @@ core_c := $(filter-out %_avx2.c %_avx512.c,$(core_c))
 endif
 server_c := $(filter-out server/main.c,$(wildcard server/*.c server/*/*.c))
 tests := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
+fuzzers := $(patsubst tests/%.c,%,$(wildcard tests/fuzz_*.c))
+corpora := $(fuzzers:fuzz_%=test_corpus_%)
 benches := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_*.c))
 
 object = $(patsubst %.c,$B/obj/%.o,$(1))
@@ -42,7 +50,7 @@ server_o := $(call object,$(server_c))
 support_o := $(call object,$(wildcard tests/support/*.c))
 bench_support_o := $(call object,$(wildcard tests/bench/support/*.c))
 
-.PHONY: help deps build run check bench format clean tests deploy-check image-check
+.PHONY: help deps build run check bench format clean tests fuzz deploy-check image-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -63,7 +71,10 @@ check: deps ## build and run every test
 	@$(MAKE) --no-print-directory -j$(shell nproc) $B/attnd tests
 	@MODE=$(MODE) tests/run.sh $B
 
-tests: $(tests:%=$B/%)
+tests: $(tests:%=$B/%) $(corpora:%=$B/%) $(if $(filter release debug,$(MODE)),$B/fail_alloc.so)
+
+fuzz: ## fuzz what reads clients' bytes, SECONDS=60 each; TARGET=body for one
+	@tests/fuzz.sh "$(or $(SECONDS),60)" $(TARGET)
 
 bench: deps ## print every speed ratio beside its target
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(benches:%=$B/%)
@@ -90,6 +101,25 @@ $B/attnd: $(call object,server/main.c) $(server_o) $B/libattn.a
 
 $B/test_%: $B/obj/tests/test_%.o $(support_o) $(server_o) $B/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
+
+$B/test_corpus_%: $B/obj/tests/fuzz_%.o $B/obj/tests/corpus/replay.o $(support_o) $(server_o) $B/libattn.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
+
+$B/fuzz_%: $B/obj/tests/fuzz_%.o $(support_o) $(server_o) $B/libattn.a
+	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
+
+# Programs that answer requests without loop and workers, and those whose allocations can fail.
+inline_programs := $B/test_alloc $B/test_corpus_attend $B/fuzz_attend
+taken_over := srv_executor_submit srv_executor_load srv_loop_finished
+allocators := malloc calloc realloc reallocarray aligned_alloc free
+$(inline_programs): $B/obj/tests/inline/serve.o
+$(inline_programs): LDFLAGS += $(taken_over:%=-Wl,--wrap=%)
+$B/test_alloc: $B/obj/tests/alloc/inject.o
+$B/test_alloc: LDFLAGS += $(allocators:%=-Wl,--wrap=%)
+
+$B/fail_alloc.so: tests/alloc/fail_alloc.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) -std=c11 -O2 $(WARNINGS) -fPIC -shared -o $@ $<
 
 $B/bench_%: $B/obj/tests/bench/bench_%.o $(bench_support_o) $(server_o) $B/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -73,6 +73,8 @@ static bool split(attn_safetensors *file, const unsigned char *bytes, size_t siz
         return attn_safetensors_refuse(
             file, error, ATTN_MALFORMED, NULL,
             "the header claims %" PRIu64 " bytes, but only %zu follow its length", length, rest);
+    file->header = (const char *)bytes + ATTN_SAFETENSORS_PREFIX;
+    file->header_bytes = (size_t)length;
     file->data = bytes + ATTN_SAFETENSORS_PREFIX + length;
     file->data_bytes = rest - (size_t)length;
     return true;
@@ -175,9 +177,7 @@ attn_safetensors *attn_safetensors_open(const void *bytes, size_t size, const ch
         return NULL;
     }
     keep_what(file->what, what);
-    const char *header = (const char *)bytes + ATTN_SAFETENSORS_PREFIX;
-    if (split(file, bytes, size, error) &&
-        attn_safetensors_parse(file, header, (size_t)((const char *)file->data - header), error) &&
+    if (split(file, bytes, size, error) && attn_safetensors_parse(file, error) &&
         sort(file, error) && check_names(file, error) && check_cover(file, error))
         return file;
     attn_safetensors_close(file);

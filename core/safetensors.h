@@ -12,8 +12,9 @@ enum {
 
 struct attn_safetensors {
     char what[ATTN_WHAT_MAX];
+    const char *header; /* borrowed, as are the data */
     const unsigned char *data;
-    size_t data_bytes;
+    size_t header_bytes, data_bytes;
     char *text; /* names, types and metadata, each ended by a zero byte */
     size_t text_used;
     attn_stored *tensors;
@@ -45,8 +46,7 @@ bool attn_safetensors_refuse(const attn_safetensors *file, attn_error *error, at
                              const char *name, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Read the JSON of the header into `file`, whose data are known, in the header's order. */
-bool attn_safetensors_parse(attn_safetensors *file, const char *header, size_t length,
-                            attn_error *error);
+/* Read the JSON of file->header into the lists, in its order. */
+bool attn_safetensors_parse(attn_safetensors *file, attn_error *error);
 
 #endif

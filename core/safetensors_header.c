@@ -20,7 +20,7 @@ enum {
 
 typedef struct reader {
     attn_safetensors *file;
-    const char *header, *at, *end;
+    const char *at, *end;
     bool has_metadata;
     attn_error *error;
 } reader;
@@ -58,7 +58,7 @@ static bool misplaced(reader *r, const char *expected)
     if (r->at < r->end)
         attn_quote(found, sizeof found, r->at, 1);
     return MALFORMED(r, NULL, "the header has %s at byte %zu, expected %s", found,
-                     (size_t)(r->at - r->header), expected);
+                     (size_t)(r->at - r->file->header), expected);
 }
 
 /* Values through jansson */
@@ -105,8 +105,8 @@ static json_t *load(reader *r, size_t limit, const char *name, const char *what)
     else if (name)
         MALFORMED(r, name, "has an entry that %s", cause_text(&cause));
     else
-        MALFORMED(r, NULL, "%s at byte %zu of the header %s", what, (size_t)(r->at - r->header),
-                  cause_text(&cause));
+        MALFORMED(r, NULL, "%s at byte %zu of the header %s", what,
+                  (size_t)(r->at - r->file->header), cause_text(&cause));
     return NULL;
 }
 
@@ -300,17 +300,18 @@ static bool read_member(reader *r, const char *name)
     return read_object(r, "a string as key of " ATTN_METADATA_KEY, read_pair);
 }
 
-bool attn_safetensors_parse(attn_safetensors *file, const char *header, size_t length,
-                            attn_error *error)
+bool attn_safetensors_parse(attn_safetensors *file, attn_error *error)
 {
     reader r = {
-        .file = file, .header = header, .at = header, .end = header + length, .error = error};
-    file->text = malloc(length);
+        .file = file, .at = file->header, .end = file->header + file->header_bytes, .error = error};
+    file->text = malloc(file->header_bytes);
     if (!file->text)
-        return REFUSE(&r, ATTN_NO_MEMORY, NULL, "no memory for a header of %zu bytes", length);
-    if (memchr(header, '\0', length)) /* jansson loses one that follows a number, and its place */
+        return REFUSE(&r, ATTN_NO_MEMORY, NULL, "no memory for a header of %zu bytes",
+                      file->header_bytes);
+    /* jansson steps over a NUL that follows a number, and then misreports where it stands */
+    if (memchr(file->header, '\0', file->header_bytes))
         return MALFORMED(&r, NULL, "the header holds a NUL byte");
-    if (*header != '{')
+    if (*file->header != '{')
         return misplaced(&r, "an object");
     if (!read_object(&r, "a tensor's name", read_member))
         return false;

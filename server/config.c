@@ -132,7 +132,14 @@ static attn_status read_member(srv_config *config, const char *path, const char 
 static attn_status read_file(srv_config *config, const char *path, attn_error *error)
 {
     json_error_t fault;
+    errno =
+        0; /* when its allocations fail jansson may blame the syntax, or drop a byte and go on */
     json_t *document = json_load_file(path, JSON_REJECT_DUPLICATES, &fault);
+    if (errno == ENOMEM) {
+        json_decref(document);
+        return attn_error_set(error, ATTN_NO_MEMORY, "config", "%.200s: no memory to read it",
+                              path);
+    }
     if (!document && fault.line < 1) /* there was nothing to read */
         return attn_error_set(error, ATTN_INVALID, "config", "%.200s", fault.text);
     if (!document)

@@ -43,24 +43,16 @@ static enum MHD_Result note_header(void *context, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
+/* Stops at a NUL byte, behind which a name or value would go on unseen. */
 static enum MHD_Result note_parameter(void *context, enum MHD_ValueKind kind, const char *name,
-                                      const char *value)
+                                      size_t name_length, const char *value, size_t value_length)
 {
     (void)kind;
     srv_request *request = context;
+    if (strlen(name) < name_length || (value && strlen(value) < value_length))
+        return MHD_NO;
     request->query[request->query_count++] = (srv_pair){name, value ? value : ""};
     return MHD_YES;
-}
-
-/* The decoded query string; its text belongs to the connection and outlives the request. */
-static bool read_query(srv_exchange *x)
-{
-    int count = MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
-    x->request.query = calloc(count > 0 ? (size_t)count : 1, sizeof *x->request.query);
-    if (!x->request.query)
-        return false;
-    MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, note_parameter, &x->request);
-    return true;
 }
 
 static srv_peer *peer_of(struct MHD_Connection *connection)
@@ -100,6 +92,20 @@ static bool refuse(srv_exchange *x, srv_problem problem)
 {
     srv_request_refuse(&x->request, problem);
     return false;
+}
+
+/* The decoded query string; its text belongs to the connection and outlives the request. */
+static bool read_query(srv_exchange *x)
+{
+    srv_request *request = &x->request;
+    int count = MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
+    request->query = calloc(count > 0 ? (size_t)count : 1, sizeof *request->query);
+    if (!request->query)
+        return refuse(x, srv_problem_from(ATTN_NO_MEMORY, NULL));
+    MHD_get_connection_values_n(x->connection, MHD_GET_ARGUMENT_KIND, note_parameter, request);
+    return request->query_count == count ||
+           refuse(x, srv_problem_make(SRV_PROBLEM_INVALID, "query",
+                                      "the query string holds a NUL byte (%%00)"));
 }
 
 static bool find_route(srv_exchange *x, bool admin)
@@ -154,10 +160,8 @@ static bool check_work(srv_exchange *x)
     if (server->draining)
         return refuse(x, srv_problem_make(SRV_PROBLEM_UNAVAILABLE, NULL,
                                           "attnd is shutting down; ask another instance"));
-    if (!choose_formats(x))
+    if (!choose_formats(x) || !read_query(x))
         return false;
-    if (!read_query(x))
-        return refuse(x, srv_problem_from(ATTN_NO_MEMORY, NULL));
     size_t bytes = srv_source_bound(request->format, (size_t)x->framing.length);
     if (srv_admit_job(server, &problem) &&
         srv_admit_bytes(server, &request->share, bytes, "the body", &problem))

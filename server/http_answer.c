@@ -20,7 +20,7 @@ static void free_parts(void *context)
     free(kept);
 }
 
-/* A response that takes the answer's parts over; an empty one when there is no memory. */
+/* A response that takes the answer's parts over; NULL when there is no memory. */
 static struct MHD_Response *make_response(srv_answer *answer)
 {
     struct MHD_Response *response = NULL;
@@ -40,28 +40,37 @@ static struct MHD_Response *make_response(srv_answer *answer)
         return response;
     }
     free(kept);
+    return NULL;
+}
+
+/* What is left to say without memory for an answer. */
+static struct MHD_Response *make_apology(srv_answer *answer)
+{
+    srv_answer_free(answer);
+    answer->status = srv_problem_http(SRV_PROBLEM_NO_MEMORY);
+    answer->problem_type = srv_problem_type(SRV_PROBLEM_NO_MEMORY);
+    answer->retry_after_s = 1;
     return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
 }
 
-static void add_header(struct MHD_Response *response, const char *name, const char *value)
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
 {
-    if (value && value[0])
-        MHD_add_response_header(response, name, value);
+    return !value || !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-static void add_headers(const srv_exchange *x, struct MHD_Response *response)
+static bool add_headers(const srv_exchange *x, struct MHD_Response *response)
 {
     const srv_answer *answer = &x->request.answer;
     char seconds[16] = "";
     if (answer->retry_after_s)
         snprintf(seconds, sizeof seconds, "%d", answer->retry_after_s);
-    add_header(response, "Content-Type", answer->content_type);
-    add_header(response, "X-Request-Id", x->request.id.text);
-    add_header(response, "Allow", answer->allow);
-    add_header(response, "Retry-After", seconds);
-    add_header(response, "Server-Timing", answer->server_timing);
-    if (x->unread || x->request.server->draining)
-        add_header(response, "Connection", "close");
+    bool closes = x->unread || x->request.server->draining;
+    return add_header(response, "Content-Type", answer->content_type) &&
+           add_header(response, "X-Request-Id", x->request.id.text) &&
+           add_header(response, "Allow", answer->allow) &&
+           add_header(response, "Retry-After", seconds) &&
+           add_header(response, "Server-Timing", answer->server_timing) &&
+           add_header(response, "Connection", closes ? "close" : NULL);
 }
 
 static const char *method_label(const char *method)
@@ -92,9 +101,16 @@ bool srv_exchange_send(srv_exchange *x)
     srv_answer *answer = &request->answer;
     request->bytes_out = srv_answer_bytes(answer);
     struct MHD_Response *response = make_response(answer);
+    if (!response) {
+        response = make_apology(answer);
+        request->bytes_out = 0;
+    }
     if (!response)
         return false;
-    add_headers(x, response);
+    if (!add_headers(x, response)) {
+        MHD_destroy_response(response);
+        return false;
+    }
     count_answer(x);
     x->answered = true;
     srv_peer_set(x->peer, SRV_PEER_SEND, srv_now_ns());

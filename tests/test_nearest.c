@@ -17,11 +17,17 @@ static const char *only_at(int index)
     return index == 0 ? "listen" : NULL;
 }
 
-/* Both are one step from "ab", "aab" and "b". */
 static const char *twin_at(int index)
 {
     static const char *const twins[] = {"aa", "bb", "ab", "aab", NULL};
     return twins[index];
+}
+
+/* Of many lengths, so that insertions, deletions and substitutions compete. */
+static const char *word_at(int index)
+{
+    static const char *const words[] = {"abcabc", "b", "ca", "accc", "bbbb", "cab", "", NULL};
+    return words[index];
 }
 
 typedef struct expectation {
@@ -108,12 +114,12 @@ static void agrees_with_the_definition(void)
         for (int i = 0; i < length; i++)
             word[i] = (char)random_int(&random, 'a', 'c');
         word[length] = '\0';
-        for (int i = 1; twin_at(i); i++)
-            if (distance(word, twin_at(i)) < distance(word, twin_at(best)))
+        for (int i = 1; word_at(i); i++)
+            if (distance(word, word_at(i)) < distance(word, word_at(best)))
                 best = i;
-        const char *found = srv_nearest(word, twin_at);
-        CHECK(strcmp(found, twin_at(best)) == 0, "\"%s\" finds %s, expected %s", word, found,
-              twin_at(best));
+        const char *found = srv_nearest(word, word_at);
+        CHECK(strcmp(found, word_at(best)) == 0, "\"%s\" finds %s, expected %s", word, found,
+              word_at(best));
     }
 }
 

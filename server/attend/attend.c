@@ -337,7 +337,8 @@ static void done(srv_job *job)
                            .output = returns_output(a) && !a->plan_only ? &a->output : NULL,
                            .pieces = a->pieces,
                            .piece_count = a->piece_count};
-        srv_reply_write(&reply);
+        if (!srv_reply_write(&reply))
+            refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
         if (reply.output_taken)
             a->out = NULL;
     }

@@ -263,14 +263,18 @@ static bool scan_integer(const char **text, int64_t *value)
     return errno == 0;
 }
 
-/* JSON's own number grammar, so that a query string takes what a body takes. */
-static bool scan_real(const char *text, double *value)
+/* JSON's own number grammar, so that a query string takes what a body takes. ATTN_NO_MEMORY is told
+ * by errno: jansson calls some of its failed allocations a syntax error. */
+static attn_status scan_real(const char *text, double *value)
 {
+    errno = 0;
     json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
-    bool ok = json_is_number(number);
+    attn_status status = json_is_number(number) ? ATTN_OK
+                         : errno == ENOMEM      ? ATTN_NO_MEMORY
+                                                : ATTN_INVALID;
     *value = json_number_value(number);
     json_decref(number);
-    return ok;
+    return status;
 }
 
 static attn_status wrong_text(const field_rule *f, const char *text, attn_error *error)
@@ -302,6 +306,7 @@ static attn_status scan_value(const field_rule *f, const char *text, srv_value *
                               attn_error *error)
 {
     const char *at = text;
+    attn_status status;
     to->given = true;
     switch (f->kind) {
     case BOOL:
@@ -312,8 +317,9 @@ static attn_status scan_value(const field_rule *f, const char *text, srv_value *
             return wrong_text(f, text, error);
         return check_range(f, (double)to->integer, "", error);
     case REAL:
-        if (!scan_real(text, &to->real))
-            return wrong_text(f, text, error);
+        status = scan_real(text, &to->real);
+        if (status != ATTN_OK)
+            return status == ATTN_INVALID ? wrong_text(f, text, error) : status;
         return check_range(f, to->real, "", error);
     case STRING:
         to->string = text;

@@ -173,7 +173,7 @@ static bool write_safetensors(srv_reply *reply, fields *f, srv_answer *answer)
                           srv_output_count(output) * sizeof(float));
 }
 
-void srv_reply_write(srv_reply *reply)
+bool srv_reply_write(srv_reply *reply)
 {
     srv_answer *answer = &reply->request->answer;
     bool binary = reply->request->wanted == SRV_FORMAT_SAFETENSORS;
@@ -182,5 +182,8 @@ void srv_reply_write(srv_reply *reply)
     bool whole = (binary ? write_safetensors : write_json)(reply, &f, answer);
     free_fields(&f);
     answer->content_type = binary ? SRV_SAFETENSORS_TYPE : "application/json";
-    answer->status = whole ? 200 : 503;
+    answer->status = 200;
+    if (!whole)
+        srv_answer_free(answer);
+    return whole;
 }

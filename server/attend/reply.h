@@ -18,7 +18,7 @@ typedef struct srv_reply {
     bool output_taken; /* set when the answer took over output->data, which was malloc'ed */
 } srv_reply;
 
-/* Fill request->answer. */
-void srv_reply_write(srv_reply *reply);
+/* Fill request->answer. False, and the answer empty, when there is no memory. */
+bool srv_reply_write(srv_reply *reply);
 
 #endif

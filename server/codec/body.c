@@ -4,6 +4,7 @@
 
 #include "server/codec/field.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,19 +109,35 @@ static srv_body_step keep_mark(srv_body *body, state next, attn_error *error)
 
 /* Keys */
 
+/* Parse as jansson does. When its allocations fail it may blame the syntax, or drop a byte and go
+ * on: *starved tells. */
+static json_t *load(const char *text, size_t length, size_t flags, json_error_t *cause,
+                    bool *starved)
+{
+    errno = 0;
+    json_t *value = json_loadb(text, length, flags, cause);
+    *starved = errno == ENOMEM;
+    if (!*starved)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 /* Put a key as jansson will see it into body->key; what is too long to be one of ours is "". */
-static void read_key(srv_body *body, const char *text, size_t length)
+static srv_body_step read_key(srv_body *body, const char *text, size_t length, attn_error *error)
 {
     body->key[0] = '\0';
     if (!memchr(text, '\\', length)) {
         if (length - 2 < KEY_MAX)
             snprintf(body->key, KEY_MAX, "%.*s", (int)length - 2, text + 1);
-        return;
+        return SRV_BODY_MORE;
     }
-    json_t *string = json_loadb(text, length, JSON_DECODE_ANY, NULL);
+    bool starved;
+    json_t *string = load(text, length, JSON_DECODE_ANY, NULL, &starved);
     if (string && json_string_length(string) < KEY_MAX)
         snprintf(body->key, KEY_MAX, "%s", json_string_value(string));
     json_decref(string);
+    return starved ? out_of_memory(error) : SRV_BODY_MORE;
 }
 
 static srv_body_step take_key(srv_body *body, attn_error *error)
@@ -130,9 +147,9 @@ static srv_body_step take_key(srv_body *body, attn_error *error)
         return unexpected(body, ATTN_MALFORMED, "a key in double quotes", error);
     body->state = AT_COLON;
     srv_body_step step = keep_token(body, srv_token_skip_string, error);
-    if (step == SRV_BODY_MORE)
-        read_key(body, start, (size_t)(body->cursor.at - start));
-    return step;
+    if (step != SRV_BODY_MORE)
+        return step;
+    return read_key(body, start, (size_t)(body->cursor.at - start), error);
 }
 
 /* The tensor that body->key names at the top level, or NULL. */
@@ -267,8 +284,6 @@ static srv_body_step walk(srv_body *body, attn_error *error)
  */
 static srv_body_step refused(const json_error_t *cause, attn_error *error)
 {
-    if (json_error_code(cause) == json_error_out_of_memory)
-        return out_of_memory(error);
     char text[JSON_ERROR_TEXT_LENGTH] = "";
     for (size_t i = 0; i + 1 < sizeof text && cause->text[i]; i++)
         text[i] = cause->text[i] >= ' ' && cause->text[i] <= '~' ? cause->text[i] : '?';
@@ -280,10 +295,12 @@ static srv_body_step refused(const json_error_t *cause, attn_error *error)
 static srv_body_step parse_rest(srv_body *body, attn_error *error)
 {
     json_error_t cause;
-    body->fields = json_loadb(body->rest.bytes, body->rest.used, JSON_REJECT_DUPLICATES, &cause);
+    bool starved;
+    body->fields =
+        load(body->rest.bytes, body->rest.used, JSON_REJECT_DUPLICATES, &cause, &starved);
     srv_buffer_close(&body->rest);
     if (!body->fields)
-        return refused(&cause, error);
+        return starved ? out_of_memory(error) : refused(&cause, error);
     for (int i = 0; i < TENSORS; i++) {
         json_t *value = json_object_get(body->fields, tensor_names[i]);
         if (!value)

@@ -10,6 +10,26 @@ enum {
     PREFIX = ATTN_SAFETENSORS_PREFIX
 };
 
+void *stored_memory(size_t bytes)
+{
+    void *memory = malloc(bytes);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+stored_text stored_text_make(const char *header, size_t length, size_t data_bytes)
+{
+    stored_text made = {.size = PREFIX + length + data_bytes};
+    made.bytes = stored_memory(made.size);
+    for (int i = 0; i < PREFIX; i++)
+        made.bytes[i] = (unsigned char)((uint64_t)length >> 8 * i);
+    memcpy(made.bytes + PREFIX, header, length);
+    for (size_t i = 0; i < data_bytes; i++)
+        made.bytes[PREFIX + length + i] = (unsigned char)i;
+    return made;
+}
+
 static bool is_printable(const char *text)
 {
     for (; *text; text++)
