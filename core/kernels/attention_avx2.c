@@ -5,6 +5,7 @@
 
 const attn_kernels attn_kernels_avx2 = {
     .isa = ATTN_ISA_AVX2,
+    .tile_flops = 100e6,
     .panel_rows = PANEL,
     .attend_bytes = attend_bytes,
     .attend = attend,

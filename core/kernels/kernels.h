@@ -19,14 +19,21 @@
  * overflow. */
 #define ATTN_NO_EDGE ((int64_t)1 << 62)
 
-/* Keys [begin, end), of which query row r of the tile sees those with first + r <= j <= last + r:
- * a band along the diagonal. Spans of a tile ascend and do not overlap. */
+/* `count` keys: begin, begin + step, begin + 2 step, ... Row r of the tile sees those with an
+ * ordinal first + r <= t <= last + r, t counting from 0: a band along the diagonal. */
 typedef struct attn_span {
-    int64_t begin, end;
+    int64_t begin, step, count;
     int64_t first, last;
 } attn_span;
 
-/* One tile of fused attention: `rows` queries of one head against the keys they may see. */
+/* Where a row's softmax stands, in the kernel table's own units. */
+typedef struct attn_row_state {
+    float maximum; /* of the scores so far */
+    float sum;     /* of the exponentials above it; 0: the row has seen no key */
+} attn_row_state;
+
+/* One tile of fused attention: `rows` queries of one head against the keys they may see. Spans must
+ * not share keys. */
 typedef struct attn_tile {
     const float *q, *k, *v; /* (rows, d), (m, d), (m, dv), rows `*_stride` floats apart */
     float *out;             /* (rows, dv) */
@@ -36,11 +43,18 @@ typedef struct attn_tile {
     const attn_span *spans;
     int span_count;
     const uint8_t *key_mask; /* (m), 0 hides a key; NULL: none hidden */
+    /* For a softmax whose keys no one tile has all of: (rows), `state_stride` apart, or NULL. Left
+     * behind by a tile; with `resume` the next one goes on from it and from `out`. */
+    attn_row_state *state;
+    ptrdiff_t state_stride;
+    bool resume;
 } attn_tile;
 
 typedef struct attn_kernels {
     attn_isa isa;
-    int panel_rows; /* queries that share vector registers; tiles are best a multiple of it */
+    double tile_flops; /* about a millisecond's work. A constant, not a measurement: tile shapes
+                          decide an answer's last bits */
+    int panel_rows;    /* queries that share vector registers; tiles are best a multiple of it */
     /* Workspace that attend takes from its arena for a tile of these sizes at most. */
     size_t (*attend_bytes)(int rows, int d, int dv, bool masked);
     /* out = softmax(scale q k^T over the visible keys) v, without ever holding a full row of

@@ -26,9 +26,22 @@ typedef struct attn_mask {
     const uint8_t *key_mask; /* (batch, m), 0 hides a key; NULL: none hidden */
 } attn_mask;
 
+/* Which keys a Sparse Transformer head attends to; core/mixers/sparse.c has the formulas. */
+typedef enum attn_pattern {
+    ATTN_STRIDED,
+    ATTN_FIXED,
+    ATTN_LOCAL,
+} attn_pattern;
+
+/* What a mixer may be told. attn_mix_params_init fills in the defaults; a mixer reads what it uses
+ * and leaves the rest. */
 typedef struct attn_mix_params {
-    float scale; /* multiplies q.k; attn_default_scale(d) unless the client gave one */
+    float scale; /* multiplies q.k; 1 / sqrt(d) unless the client gave one */
     attn_mask mask;
+    int64_t window; /* window: keys a side, or with a causal mask keys including self */
+    attn_pattern pattern;
+    int64_t stride;  /* sparse: l; 0: ceil(sqrt(m)) */
+    int64_t summary; /* sparse, fixed: the last c positions of each block */
 } attn_mix_params;
 
 typedef struct attn_phase {
@@ -56,8 +69,8 @@ typedef struct attn_plan {
     size_t scratch_bytes; /* workspace each worker needs of its own */
 } attn_plan;
 
-/* 1 / sqrt(d). */
-float attn_default_scale(int64_t d);
+/* Defaults for queries of `d` columns, nothing masked. */
+void attn_mix_params_init(attn_mix_params *params, int64_t d);
 
 /* Sum over phases of tiles * tile_ns: one core's time for the whole plan. */
 double attn_plan_ns(const attn_plan *plan);

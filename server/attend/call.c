@@ -2,6 +2,7 @@
 #include "server/attend/call.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Sizes of a tensor read from its last dimension backwards; those it does not have are 1. */
 typedef struct sizes {
@@ -138,11 +139,31 @@ static attn_status read_key_mask(srv_call *call, const srv_tensor *mask, attn_er
     return ATTN_OK;
 }
 
-static void read_scalars(srv_call *call, const srv_options *options)
+static attn_status read_pattern(srv_call *call, const srv_options *options, attn_error *error)
 {
-    double fallback = attn_default_scale(call->shape.d);
-    call->params.scale = (float)srv_options_real(options, SRV_FIELD_SCALE, fallback);
-    call->params.mask.causal = srv_options_bool(options, SRV_FIELD_CAUSAL, false);
+    static const char *const names[] = {
+        [ATTN_STRIDED] = "strided", [ATTN_FIXED] = "fixed", [ATTN_LOCAL] = "local"};
+    const char *name = srv_options_string(options, SRV_FIELD_PATTERN, "strided");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            call->params.pattern = (attn_pattern)i;
+            return ATTN_OK;
+        }
+    }
+    return attn_error_set(error, ATTN_INVALID, "params.pattern",
+                          "params.pattern is \"%.32s\", expected strided, fixed or local", name);
+}
+
+static attn_status read_params(srv_call *call, const srv_options *options, attn_error *error)
+{
+    attn_mix_params *p = &call->params;
+    attn_mix_params_init(p, call->shape.d);
+    p->scale = (float)srv_options_real(options, SRV_FIELD_SCALE, p->scale);
+    p->mask.causal = srv_options_bool(options, SRV_FIELD_CAUSAL, false);
+    p->window = srv_options_int(options, SRV_FIELD_WINDOW, p->window);
+    p->stride = srv_options_int(options, SRV_FIELD_STRIDE, p->stride);
+    p->summary = srv_options_int(options, SRV_FIELD_SUMMARY, p->summary);
+    return read_pattern(call, options, error);
 }
 
 static void find_longest(srv_call *call)
@@ -172,8 +193,9 @@ attn_status srv_call_read(srv_call *call, const srv_inputs *inputs, const srv_op
         status = read_shape(call, inputs, error);
     if (status != ATTN_OK)
         return status;
-    read_scalars(call, options);
-    status = read_lengths(call, options, error);
+    status = read_params(call, options, error);
+    if (status == ATTN_OK)
+        status = read_lengths(call, options, error);
     if (status == ATTN_OK)
         status = read_key_mask(call, inputs->key_mask, error);
     find_longest(call);
@@ -194,8 +216,9 @@ attn_status srv_call_from_shape(srv_call *call, const srv_options *options, attn
     s->d = srv_options_int(options, SRV_FIELD_SHAPE_D, 64);
     s->dv = srv_options_int(options, SRV_FIELD_SHAPE_DV, s->d);
     s->batch = srv_options_int(options, SRV_FIELD_SHAPE_BATCH, 1);
-    read_scalars(call, options);
-    attn_status status = read_lengths(call, options, error);
+    attn_status status = read_params(call, options, error);
+    if (status == ATTN_OK)
+        status = read_lengths(call, options, error);
     find_longest(call);
     return status;
 }
