@@ -131,10 +131,8 @@ static attn_status measure_attention(attn_machine *machine)
     for (int run = 0; run < RUNS && status == ATTN_OK; run++) {
         for (int i = 0; i < (ROWS + KEYS) * D; i++)
             data[i] = (float)(i % 7) * 0.125F;
-        const attn_span span = {.step = 1,
-                                .count = KEYS,
-                                .first = -ATTN_NO_EDGE,
-                                .last = ATTN_NO_EDGE};
+        const attn_span span = {
+            .step = 1, .count = KEYS, .first = -ATTN_NO_EDGE, .last = ATTN_NO_EDGE};
         const attn_tile tile = {.q = data,
                                 .k = data + ROWS * D,
                                 .v = data + ROWS * D,

@@ -10,6 +10,11 @@ void attn_mix_params_init(attn_mix_params *params, int64_t d)
         .window = 256,
         .pattern = ATTN_STRIDED,
         .summary = 1,
+        .projection = ATTN_MEAN,
+        .k = 256,
+        .features = 256,
+        .orthogonal = true,
+        .norm = ATTN_NORM_CHI,
     };
 }
 

@@ -106,17 +106,19 @@ attn_status attn_fused_run(const attn_plan *plan, const attn_mix_io *io, const a
     const attn_run *run = &job->run;
     int64_t kv_head = run->h / (s->heads / s->kv_heads);
     uint64_t unwanted = 0;
+    const attn_view k = job->k ? *job->k : io->k, v = job->v ? *job->v : io->v;
+    const uint8_t *key_mask = mask->key_mask && !job->k ? mask->key_mask + run->b * s->m : NULL;
     int rows = clear_padding(plan, io, run);
     if (rows == 0)
         return ATTN_OK;
     const attn_tile tile = {
         .q = attn_view_row(io->q, run->b, run->h, run->first),
-        .k = attn_view_row(io->k, run->b, kv_head, 0),
-        .v = attn_view_row(io->v, run->b, kv_head, 0),
+        .k = attn_view_row(k, run->b, kv_head, 0),
+        .v = attn_view_row(v, run->b, kv_head, 0),
         .out = attn_view_row(io->out, run->b, run->h, run->first),
         .q_stride = io->q.row * run->step,
-        .k_stride = io->k.row,
-        .v_stride = io->v.row,
+        .k_stride = k.row,
+        .v_stride = v.row,
         .out_stride = io->out.row * run->step,
         .rows = rows,
         .d = (int)s->d,
@@ -124,7 +126,7 @@ attn_status attn_fused_run(const attn_plan *plan, const attn_mix_io *io, const a
         .scale = plan->params.scale,
         .spans = job->spans,
         .span_count = job->span_count,
-        .key_mask = mask->key_mask ? mask->key_mask + run->b * s->m : NULL,
+        .key_mask = key_mask,
         .state = job->state,
         .state_stride = run->step,
         .resume = job->resume,

@@ -15,6 +15,7 @@ typedef struct attn_run {
 /* What a run attends to, when not simply the call's k and v under its key mask. */
 typedef struct attn_fused_job {
     attn_run run;
+    const attn_view *k, *v; /* instead of the call's, and without its key mask; NULL: the call's */
     const attn_span *spans;
     int span_count;
     attn_row_state *state; /* of the run's first row; see attn_tile. NULL: the softmax is whole */

@@ -33,6 +33,19 @@ typedef enum attn_pattern {
     ATTN_LOCAL,
 } attn_pattern;
 
+/* How Linformer shortens keys and values. */
+typedef enum attn_projection {
+    ATTN_MEAN,     /* means of k segments */
+    ATTN_GAUSSIAN, /* entries N(0, 1/k) from the seed, E = F */
+    ATTN_GIVEN,    /* learned matrices */
+} attn_projection;
+
+/* Lengths of Performer's orthogonal directions. */
+typedef enum attn_norm {
+    ATTN_NORM_CHI,  /* as long as Gaussian ones would be: unbiased */
+    ATTN_NORM_SQRT, /* all sqrt(d) */
+} attn_norm;
+
 /* What a mixer may be told. attn_mix_params_init fills in the defaults; a mixer reads what it uses
  * and leaves the rest. */
 typedef struct attn_mix_params {
@@ -42,6 +55,16 @@ typedef struct attn_mix_params {
     attn_pattern pattern;
     int64_t stride;  /* sparse: l; 0: ceil(sqrt(m)) */
     int64_t summary; /* sparse, fixed: the last c positions of each block */
+    attn_projection projection;
+    int64_t k;          /* linformer: projected length */
+    const float *e, *f; /* linformer, ATTN_GIVEN: (projection_heads, k, projection_length) each */
+    int64_t projection_heads; /* 1: shared, or kv_heads */
+    int64_t projection_length;
+    int64_t features;   /* performer */
+    bool orthogonal;    /* performer: directions orthogonal in blocks of d, else independent */
+    attn_norm norm;     /* performer: length of orthogonal directions */
+    const float *omega; /* performer: (features, d) directions; NULL: drawn from the seed */
+    uint64_t seed;      /* of whatever is drawn */
 } attn_mix_params;
 
 typedef struct attn_phase {
@@ -67,6 +90,7 @@ typedef struct attn_plan {
     int tile_rows;        /* queries in a tile of the main phase */
     size_t shared_bytes;  /* workspace that all tiles share */
     size_t scratch_bytes; /* workspace each worker needs of its own */
+    char warning[160];    /* for the client; "" for none */
 } attn_plan;
 
 /* Defaults for queries of `d` columns, nothing masked. */

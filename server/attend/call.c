@@ -1,8 +1,9 @@
 /* Checking that q, k, v and the masks belong together. */
 #include "server/attend/call.h"
 
+#include "server/attend/params.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 /* Sizes of a tensor read from its last dimension backwards; those it does not have are 1. */
 typedef struct sizes {
@@ -139,33 +140,6 @@ static attn_status read_key_mask(srv_call *call, const srv_tensor *mask, attn_er
     return ATTN_OK;
 }
 
-static attn_status read_pattern(srv_call *call, const srv_options *options, attn_error *error)
-{
-    static const char *const names[] = {
-        [ATTN_STRIDED] = "strided", [ATTN_FIXED] = "fixed", [ATTN_LOCAL] = "local"};
-    const char *name = srv_options_string(options, SRV_FIELD_PATTERN, "strided");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            call->params.pattern = (attn_pattern)i;
-            return ATTN_OK;
-        }
-    }
-    return attn_error_set(error, ATTN_INVALID, "params.pattern",
-                          "params.pattern is \"%.32s\", expected strided, fixed or local", name);
-}
-
-static attn_status read_params(srv_call *call, const srv_options *options, attn_error *error)
-{
-    attn_mix_params *p = &call->params;
-    attn_mix_params_init(p, call->shape.d);
-    p->scale = (float)srv_options_real(options, SRV_FIELD_SCALE, p->scale);
-    p->mask.causal = srv_options_bool(options, SRV_FIELD_CAUSAL, false);
-    p->window = srv_options_int(options, SRV_FIELD_WINDOW, p->window);
-    p->stride = srv_options_int(options, SRV_FIELD_STRIDE, p->stride);
-    p->summary = srv_options_int(options, SRV_FIELD_SUMMARY, p->summary);
-    return read_pattern(call, options, error);
-}
-
 static void find_longest(srv_call *call)
 {
     const int64_t *lengths = call->params.mask.lengths;
@@ -193,7 +167,7 @@ attn_status srv_call_read(srv_call *call, const srv_inputs *inputs, const srv_op
         status = read_shape(call, inputs, error);
     if (status != ATTN_OK)
         return status;
-    status = read_params(call, options, error);
+    status = srv_params_read(&call->params, &call->shape, inputs, options, error);
     if (status == ATTN_OK)
         status = read_lengths(call, options, error);
     if (status == ATTN_OK)
@@ -202,7 +176,8 @@ attn_status srv_call_read(srv_call *call, const srv_inputs *inputs, const srv_op
     return status;
 }
 
-attn_status srv_call_from_shape(srv_call *call, const srv_options *options, attn_error *error)
+attn_status srv_call_from_shape(srv_call *call, const srv_inputs *inputs,
+                                const srv_options *options, attn_error *error)
 {
     *call = (srv_call){.rank = 4};
     if (!srv_options_given(options, SRV_FIELD_SHAPE_N))
@@ -216,7 +191,7 @@ attn_status srv_call_from_shape(srv_call *call, const srv_options *options, attn
     s->d = srv_options_int(options, SRV_FIELD_SHAPE_D, 64);
     s->dv = srv_options_int(options, SRV_FIELD_SHAPE_DV, s->d);
     s->batch = srv_options_int(options, SRV_FIELD_SHAPE_BATCH, 1);
-    attn_status status = read_params(call, options, error);
+    attn_status status = srv_params_read(&call->params, s, inputs, options, error);
     if (status == ATTN_OK)
         status = read_lengths(call, options, error);
     find_longest(call);
