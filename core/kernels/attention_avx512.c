@@ -9,4 +9,5 @@ const attn_kernels attn_kernels_avx512 = {
     .panel_rows = PANEL,
     .attend_bytes = attend_bytes,
     .attend = attend,
+    .features = &attn_features_avx512,
 };

@@ -106,4 +106,5 @@ const attn_kernels attn_kernels_scalar = {
     .panel_rows = 1,
     .attend_bytes = attend_bytes,
     .attend = attend,
+    .features = &attn_features_scalar,
 };

@@ -84,8 +84,7 @@ attn_run attn_fused_place(const attn_plan *plan, int64_t tile)
                       .rows = (int)(left < plan->tile_rows ? left : plan->tile_rows)};
 }
 
-/* Rows of a run that are not padding; the others become 0. */
-static int clear_padding(const attn_plan *plan, const attn_mix_io *io, const attn_run *run)
+int attn_fused_clear_padding(const attn_plan *plan, const attn_mix_io *io, const attn_run *run)
 {
     int64_t valid = attn_valid_rows(plan, run->b);
     int64_t real = valid > run->first ? (valid - run->first + run->step - 1) / run->step : 0;
@@ -108,7 +107,7 @@ attn_status attn_fused_run(const attn_plan *plan, const attn_mix_io *io, const a
     uint64_t unwanted = 0;
     const attn_view k = job->k ? *job->k : io->k, v = job->v ? *job->v : io->v;
     const uint8_t *key_mask = mask->key_mask && !job->k ? mask->key_mask + run->b * s->m : NULL;
-    int rows = clear_padding(plan, io, run);
+    int rows = attn_fused_clear_padding(plan, io, run);
     if (rows == 0)
         return ATTN_OK;
     const attn_tile tile = {
