@@ -132,7 +132,7 @@ static attn_status measure_attention(attn_machine *machine)
         for (int i = 0; i < (ROWS + KEYS) * D; i++)
             data[i] = (float)(i % 7) * 0.125F;
         const attn_span span = {
-            .begin = 0, .end = KEYS, .first = -ATTN_NO_EDGE, .last = ATTN_NO_EDGE};
+            .step = 1, .count = KEYS, .first = -ATTN_NO_EDGE, .last = ATTN_NO_EDGE};
         const attn_tile tile = {.q = data,
                                 .k = data + ROWS * D,
                                 .v = data + ROWS * D,

@@ -3,9 +3,19 @@
 
 #include <math.h>
 
-float attn_default_scale(int64_t d)
+void attn_mix_params_init(attn_mix_params *params, int64_t d)
 {
-    return (float)(1.0 / sqrt((double)d));
+    *params = (attn_mix_params){
+        .scale = (float)(1.0 / sqrt((double)d)),
+        .window = 256,
+        .pattern = ATTN_STRIDED,
+        .summary = 1,
+        .projection = ATTN_MEAN,
+        .k = 256,
+        .features = 256,
+        .orthogonal = true,
+        .norm = ATTN_NORM_CHI,
+    };
 }
 
 double attn_plan_ns(const attn_plan *plan)

@@ -5,7 +5,9 @@
 
 const attn_kernels attn_kernels_avx512 = {
     .isa = ATTN_ISA_AVX512,
+    .tile_flops = 200e6,
     .panel_rows = PANEL,
     .attend_bytes = attend_bytes,
     .attend = attend,
+    .features = &attn_features_avx512,
 };

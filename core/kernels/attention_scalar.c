@@ -39,22 +39,48 @@ static void absorb_key(row_state *state, double score, const float *v, int dv)
         state->weighted[c] = state->weighted[c] * keep + p * v[c];
 }
 
-static int64_t attend_row(const attn_tile *t, int r, row_state *state)
+static int64_t attend_span(const attn_tile *t, const attn_span *span, int r, row_state *state)
 {
     int64_t seen = 0;
-    for (int s = 0; s < t->span_count; s++) {
-        const attn_span *span = &t->spans[s];
-        int64_t from = span->begin > span->first + r ? span->begin : span->first + r;
-        int64_t to = span->end < span->last + r + 1 ? span->end : span->last + r + 1;
-        for (int64_t j = from; j < to; j++) {
-            if (t->key_mask && !t->key_mask[j])
-                continue;
-            double score = t->scale * dot(t->q + r * t->q_stride, t->k + j * t->k_stride, t->d);
-            absorb_key(state, score, t->v + j * t->v_stride, t->dv);
-            seen++;
-        }
+    int64_t from = span->first + r > 0 ? span->first + r : 0;
+    int64_t to = span->last + r < span->count - 1 ? span->last + r : span->count - 1;
+    for (int64_t ordinal = from; ordinal <= to; ordinal++) {
+        int64_t j = span->begin + ordinal * span->step;
+        if (t->key_mask && !t->key_mask[j])
+            continue;
+        double score = t->scale * dot(t->q + r * t->q_stride, t->k + j * t->k_stride, t->d);
+        absorb_key(state, score, t->v + j * t->v_stride, t->dv);
+        seen++;
     }
     return seen;
+}
+
+static attn_row_state *state_of(const attn_tile *t, int r)
+{
+    return t->state + r * t->state_stride;
+}
+
+static void open_row(const attn_tile *t, int r, row_state *state)
+{
+    *state = (row_state){.maximum = -INFINITY, .weighted = state->weighted};
+    bool resumes = t->resume && state_of(t, r)->sum != 0;
+    if (resumes) {
+        state->maximum = state_of(t, r)->maximum;
+        state->sum = state_of(t, r)->sum;
+    }
+    for (int c = 0; c < t->dv; c++)
+        /* -0.0 and not 0.0: it is the one number that adding never changes, sign included. */
+        state->weighted[c] = resumes ? state->sum * t->out[r * t->out_stride + c] : -0.0;
+}
+
+static void close_row(const attn_tile *t, int r, const row_state *state)
+{
+    /* The sum of a row that saw a key is at least 1, or NaN. */
+    for (int c = 0; c < t->dv; c++)
+        t->out[r * t->out_stride + c] =
+            state->sum != 0 ? (float)(state->weighted[c] / state->sum) : 0.0F;
+    if (t->state)
+        *state_of(t, r) = (attn_row_state){(float)state->maximum, (float)state->sum};
 }
 
 static attn_status attend(const attn_tile *t, attn_arena *scratch, uint64_t *scores)
@@ -64,14 +90,11 @@ static attn_status attend(const attn_tile *t, attn_arena *scratch, uint64_t *sco
     if (!weighted)
         return ATTN_NO_MEMORY;
     for (int r = 0; r < t->rows; r++) {
-        row_state state = {.maximum = -INFINITY, .weighted = weighted};
-        /* -0.0 and not 0.0: it is the one number that adding never changes, sign included. */
-        for (int c = 0; c < t->dv; c++)
-            weighted[c] = -0.0;
-        int64_t seen = attend_row(t, r, &state);
-        for (int c = 0; c < t->dv; c++)
-            t->out[r * t->out_stride + c] = seen ? (float)(weighted[c] / state.sum) : 0.0F;
-        *scores += (uint64_t)seen;
+        row_state state = {.weighted = weighted};
+        open_row(t, r, &state);
+        for (int s = 0; s < t->span_count; s++)
+            *scores += (uint64_t)attend_span(t, &t->spans[s], r, &state);
+        close_row(t, r, &state);
     }
     attn_arena_rewind(scratch, mark);
     return ATTN_OK;
@@ -79,7 +102,9 @@ static attn_status attend(const attn_tile *t, attn_arena *scratch, uint64_t *sco
 
 const attn_kernels attn_kernels_scalar = {
     .isa = ATTN_ISA_SCALAR,
+    .tile_flops = 4e6,
     .panel_rows = 1,
     .attend_bytes = attend_bytes,
     .attend = attend,
+    .features = &attn_features_scalar,
 };

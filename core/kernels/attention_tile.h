@@ -19,6 +19,7 @@
 #define ATTN_ATTENTION_TILE_H
 
 #include "kernels/kernels.h"
+#include "kernels/vec_math.h"
 
 #include <float.h>
 #include <math.h>
@@ -80,25 +81,6 @@ static size_t attend_bytes(int rows, int d, int dv, bool masked)
                  attn_arena_round(KEY_BLOCK * (size_t)dv * sizeof(float)) +
                  attn_arena_round(KEY_BLOCK * sizeof(int));
     return bytes;
-}
-
-/* 2^x for x <= 0 (relative error 1.7e-7), NaN for NaN, exactly 1 for 0, exactly 0 for x <= -127. */
-VF_INLINE vf vf_exp2(vf x)
-{
-    /* Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits. */
-    const vf shifter = vf_set(12582912.0F);
-    /* Operands in this order let a NaN through. At -127 the exponent field comes out as 0: a hidden
-     * key's score of -infinity gives exactly 0 without a compare. */
-    x = vf_max(vf_set(-127.0F), x);
-    vf shifted = vf_add(x, shifter);
-    vf f = vf_sub(x, vf_sub(shifted, shifter));
-    /* Our own minimax fit of 2^f on [-1/2, 1/2] in relative error, with the constant held at 1. */
-    vf p = vf_fma(vf_set(0.00132647285F), f, vf_set(0.00967151392F));
-    p = vf_fma(p, f, vf_set(0.0555073358F));
-    p = vf_fma(p, f, vf_set(0.240222424F));
-    p = vf_fma(p, f, vf_set(0.693147004F));
-    p = vf_fma(p, f, vf_set(1.0F));
-    return vf_add_exponent(p, shifted);
 }
 
 /* to[c][r] = from[r][c] */
@@ -275,13 +257,18 @@ static int absorb_block(const key_block *block, int d, int dv, query_panel *pane
     return keys;
 }
 
-/* Copy the visible keys of [from, from + reach) together until the block is full. */
-static int64_t gather_block(const attn_tile *t, int64_t from, int64_t reach, const workspace *space,
-                            key_block *block)
+static bool is_visible(const attn_tile *t, const attn_span *span, int64_t ordinal)
+{
+    return !t->key_mask || t->key_mask[span->begin + ordinal * span->step];
+}
+
+/* Copy the visible keys among the next `reach` of the span together until the block is full. */
+static int64_t gather_block(const attn_tile *t, const attn_span *span, int64_t from, int64_t reach,
+                            const workspace *space, key_block *block)
 {
     int keys = 0, offset = 0;
     for (; offset < reach && keys < KEY_BLOCK; offset++) {
-        int64_t j = from + offset;
+        int64_t j = span->begin + (from + offset) * span->step;
         if (!t->key_mask[j])
             continue;
         memcpy(space->k + (size_t)keys * (size_t)t->d, t->k + j * t->k_stride,
@@ -308,43 +295,55 @@ static int edge(int64_t at, int64_t from)
     return (int)(offset < -far ? -far : offset > far ? far : offset);
 }
 
-/* Fill `block` with the next visible keys of the span from `from` on; returns where it stopped. */
+/* Fill `block` with the next visible keys of the span from ordinal `from` on; returns where it
+ * stopped. */
 static int64_t next_block(const attn_tile *t, const attn_span *span, int64_t from,
                           const workspace *space, key_block *block)
 {
-    const uint8_t *visible = t->key_mask;
-    if (visible)
-        while (from < span->end && !visible[from])
-            from++;
-    int64_t left = span->end - from, run = 0;
+    while (from < span->count && !is_visible(t, span, from))
+        from++;
+    int64_t left = span->count - from, run = t->key_mask ? 0 : left, j = span->begin;
     int64_t whole = left < KEY_BLOCK ? left : KEY_BLOCK;
-    while (visible && run < whole && visible[from + run])
+    while (run < whole && is_visible(t, span, from + run))
         run++;
     int64_t end = from + whole;
-    if (!visible || run == whole)
-        *block = (key_block){.k = t->k + from * t->k_stride,
-                             .v = t->v + from * t->v_stride,
-                             .k_stride = t->k_stride,
-                             .v_stride = t->v_stride,
+    j += from * span->step;
+    if (run >= whole)
+        *block = (key_block){.k = t->k + j * t->k_stride,
+                             .v = t->v + j * t->v_stride,
+                             .k_stride = t->k_stride * span->step,
+                             .v_stride = t->v_stride * span->step,
                              .keys = (int)whole};
     else
-        end = gather_block(t, from, left < GATHER_REACH ? left : GATHER_REACH, space, block);
+        end = gather_block(t, span, from, left < GATHER_REACH ? left : GATHER_REACH, space, block);
     block->first = edge(span->first, from);
     block->last = edge(span->last, from);
     return end;
 }
 
+/* Load rows of `from` into the lanes of a panel's array, 0 where the tile has no such row. */
+static void load_lanes(const float *from, ptrdiff_t stride, int rows, int columns, float *to)
+{
+    if (rows < PANEL)
+        memset(to, 0, (size_t)columns * PANEL * sizeof(float));
+    transpose(from, stride, rows, columns, to, PANEL);
+}
+
+static void multiply_lanes(float *lanes, int columns, const vf factor[3])
+{
+    for (int i = 0; i < columns; i++, lanes += PANEL)
+        for (int c = 0; c < 3; c++)
+            vf_store(lanes + c * VF_LANES, vf_mul(vf_load(lanes + c * VF_LANES), factor[c]));
+}
+
 static void open_panel(const attn_tile *t, int first, query_panel *panel)
 {
     int rows = t->rows - first < PANEL ? t->rows - first : PANEL;
+    vf scale = vf_set((float)(t->scale * LOG2_E));
     panel->first = first;
     panel->last = first + rows - 1;
-    if (rows < PANEL)
-        memset(panel->q, 0, (size_t)t->d * PANEL * sizeof(float));
-    transpose(t->q + first * t->q_stride, t->q_stride, rows, t->d, panel->q, PANEL);
-    vf scale = vf_set((float)(t->scale * LOG2_E));
-    for (int i = 0; i < t->d * PANEL; i += VF_LANES)
-        vf_store(panel->q + i, vf_mul(vf_load(panel->q + i), scale));
+    load_lanes(t->q + first * t->q_stride, t->q_stride, rows, t->d, panel->q);
+    multiply_lanes(panel->q, t->d, (const vf[]){scale, scale, scale});
     for (int i = 0; i < t->dv * PANEL; i += VF_LANES)
         vf_store(panel->answer + i, vf_set(-0.0F));
     for (int c = 0; c < 3; c++) {
@@ -352,6 +351,38 @@ static void open_panel(const attn_tile *t, int first, query_panel *panel)
         panel->maximum[c] = vf_set(-FLT_MAX);
         panel->sum[c] = panel->seen[c] = vf_set(0);
     }
+}
+
+/* Go on from where an earlier tile left these rows. */
+static void resume_panel(const attn_tile *t, query_panel *panel)
+{
+    float lanes[3][PANEL] __attribute__((aligned(ATTN_ALIGN))) = {{0}};
+    int rows = panel->last - panel->first + 1;
+    for (int r = 0; r < rows; r++) {
+        const attn_row_state *state = t->state + (panel->first + r) * t->state_stride;
+        lanes[0][r] = state->sum == 0 ? -FLT_MAX : state->maximum;
+        lanes[1][r] = state->sum;
+        lanes[2][r] = state->sum != 0;
+    }
+    for (int c = 0; c < 3; c++) {
+        panel->maximum[c] = vf_load(lanes[0] + c * VF_LANES);
+        panel->sum[c] = vf_load(lanes[1] + c * VF_LANES);
+        panel->seen[c] = vf_load(lanes[2] + c * VF_LANES);
+    }
+    load_lanes(t->out + panel->first * t->out_stride, t->out_stride, rows, t->dv, panel->answer);
+    multiply_lanes(panel->answer, t->dv, panel->sum);
+}
+
+static void save_state(const attn_tile *t, const query_panel *panel)
+{
+    float maximum[PANEL] __attribute__((aligned(ATTN_ALIGN)));
+    float sum[PANEL] __attribute__((aligned(ATTN_ALIGN)));
+    for (int c = 0; c < 3; c++) {
+        vf_store(maximum + c * VF_LANES, panel->maximum[c]);
+        vf_store(sum + c * VF_LANES, panel->sum[c]);
+    }
+    for (int r = 0; r <= panel->last - panel->first; r++)
+        t->state[(panel->first + r) * t->state_stride] = (attn_row_state){maximum[r], sum[r]};
 }
 
 static void close_panel(const attn_tile *t, query_panel *panel)
@@ -366,6 +397,8 @@ static void close_panel(const attn_tile *t, query_panel *panel)
     }
     transpose(panel->answer, PANEL, t->dv, panel->last - panel->first + 1,
               t->out + panel->first * t->out_stride, t->out_stride);
+    if (t->state)
+        save_state(t, panel);
 }
 
 static bool open_workspace(const attn_tile *t, attn_arena *scratch, workspace *space)
@@ -397,12 +430,15 @@ static attn_status attend(const attn_tile *t, attn_arena *scratch, uint64_t *sco
     if (!open_workspace(t, scratch, &space))
         return ATTN_NO_MEMORY;
     int panels = (t->rows + PANEL - 1) / PANEL;
-    for (int p = 0; p < panels; p++)
+    for (int p = 0; p < panels; p++) {
         open_panel(t, p * PANEL, &space.panels[p]);
+        if (t->resume)
+            resume_panel(t, &space.panels[p]);
+    }
     for (int s = 0; s < t->span_count; s++) {
         key_block block;
-        for (int64_t j = t->spans[s].begin; j < t->spans[s].end;) {
-            j = next_block(t, &t->spans[s], j, &space, &block);
+        for (int64_t from = 0; from < t->spans[s].count;) {
+            from = next_block(t, &t->spans[s], from, &space, &block);
             for (int p = 0; p < panels; p++) {
                 query_panel *panel = &space.panels[p];
                 int keys = absorb_block(&block, t->d, t->dv, panel, space.scores);

@@ -19,14 +19,21 @@
  * overflow. */
 #define ATTN_NO_EDGE ((int64_t)1 << 62)
 
-/* Keys [begin, end), of which query row r of the tile sees those with first + r <= j <= last + r:
- * a band along the diagonal. Spans of a tile ascend and do not overlap. */
+/* `count` keys: begin, begin + step, begin + 2 step, ... Row r of the tile sees those with an
+ * ordinal first + r <= t <= last + r, t counting from 0: a band along the diagonal. */
 typedef struct attn_span {
-    int64_t begin, end;
+    int64_t begin, step, count;
     int64_t first, last;
 } attn_span;
 
-/* One tile of fused attention: `rows` queries of one head against the keys they may see. */
+/* Where a row's softmax stands, in the kernel table's own units. */
+typedef struct attn_row_state {
+    float maximum; /* of the scores so far */
+    float sum;     /* of the exponentials above it; 0: the row has seen no key */
+} attn_row_state;
+
+/* One tile of fused attention: `rows` queries of one head against the keys they may see. Spans must
+ * not share keys. */
 typedef struct attn_tile {
     const float *q, *k, *v; /* (rows, d), (m, d), (m, dv), rows `*_stride` floats apart */
     float *out;             /* (rows, dv) */
@@ -36,11 +43,48 @@ typedef struct attn_tile {
     const attn_span *spans;
     int span_count;
     const uint8_t *key_mask; /* (m), 0 hides a key; NULL: none hidden */
+    /* For a softmax whose keys no one tile has all of: (rows), `state_stride` apart, or NULL. Left
+     * behind by a tile; with `resume` the next one goes on from it and from `out`. */
+    attn_row_state *state;
+    ptrdiff_t state_stride;
+    bool resume;
 } attn_tile;
+
+enum {
+    ATTN_LANES = 16 /* features and columns of running sums are padded to a multiple of this */
+};
+
+/* Performer's running sums over keys: for every feature the largest exponent so far and, relative
+ * to it, the sum of the key features and of their products with the values. A maximum a feature,
+ * not one for all, keeps every sum from underflowing: no epsilon is needed anywhere. */
+typedef struct attn_feature_sums {
+    int features, columns; /* padded */
+    float *maximum;        /* (features) log2; -FLT_MAX before the first key */
+    float *mass;           /* (features) */
+    float *values;         /* (features, columns) */
+} attn_feature_sums;
+
+/* Arrays are ATTN_ALIGN-aligned; padding features hold -infinity, padding columns 0. */
+typedef struct attn_feature_kernels {
+    /* t (rows, features): log2 of the features of new keys, -infinity for hidden ones. On return
+     * the features relative to the raised maximum; mass follows; keep (features) is what older sums
+     * have to be multiplied by. */
+    void (*absorb)(attn_feature_sums *sums, float *t, int rows, float *keep);
+    /* values *= keep, a feature a row; and the same with one key's phi v added. */
+    void (*decay)(attn_feature_sums *sums, const float *keep);
+    void (*add_key)(attn_feature_sums *sums, const float *keep, const float *phi, const float *v);
+    /* u (rows, features): log2 of the features of queries. On return what to weigh the values with,
+     * and in mass (rows) what to divide by: 0 for a row that has seen no key, else at least 1. */
+    void (*weigh)(const attn_feature_sums *sums, float *u, int rows, float *mass);
+    /* out (columns) = the values weighed with w (features). */
+    void (*read)(const attn_feature_sums *sums, const float *w, float *out);
+} attn_feature_kernels;
 
 typedef struct attn_kernels {
     attn_isa isa;
-    int panel_rows; /* queries that share vector registers; tiles are best a multiple of it */
+    double tile_flops; /* about a millisecond's work. A constant, not a measurement: tile shapes
+                          decide an answer's last bits */
+    int panel_rows;    /* queries that share vector registers; tiles are best a multiple of it */
     /* Workspace that attend takes from its arena for a tile of these sizes at most. */
     size_t (*attend_bytes)(int rows, int d, int dv, bool masked);
     /* out = softmax(scale q k^T over the visible keys) v, without ever holding a full row of
@@ -48,15 +92,19 @@ typedef struct attn_kernels {
      * Keys outside the spans or hidden by key_mask are never read; a key that only some rows of the
      * tile see is read for all of them and must be finite not to disturb the others. */
     attn_status (*attend)(const attn_tile *tile, attn_arena *scratch, uint64_t *scores);
+    const attn_feature_kernels *features;
 } attn_kernels;
 
 /* The table of an instruction set, or NULL when this CPU (or this build) lacks it. */
 const attn_kernels *attn_kernels_find(attn_isa isa);
 
 extern const attn_kernels attn_kernels_scalar;
+extern const attn_feature_kernels attn_features_scalar;
 #ifdef __x86_64__
 extern const attn_kernels attn_kernels_avx2;
+extern const attn_feature_kernels attn_features_avx2;
 extern const attn_kernels attn_kernels_avx512;
+extern const attn_feature_kernels attn_features_avx512;
 #endif
 
 #endif

@@ -28,8 +28,8 @@ typedef struct attn_mix_io {
     attn_view q, k, v; /* read */
     attn_view out;     /* written, every row of it; rows that see no key become 0 */
     void *shared;      /* plan->shared_bytes, ATTN_ALIGN-aligned, the same for every tile */
-    uint64_t *scores;  /* one slot a tile of the phase that fills it with the number of query-key
-                          scores it computed; NULL when nobody counts */
+    uint64_t *scores;  /* NULL, or as many slots as the longest phase has tiles: each tile adds the
+                          number of query-key scores it computed to its slot */
 } attn_mix_io;
 
 typedef struct attn_mixer {

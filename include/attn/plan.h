@@ -26,9 +26,45 @@ typedef struct attn_mask {
     const uint8_t *key_mask; /* (batch, m), 0 hides a key; NULL: none hidden */
 } attn_mask;
 
+/* Which keys a Sparse Transformer head attends to; core/mixers/sparse.c has the formulas. */
+typedef enum attn_pattern {
+    ATTN_STRIDED,
+    ATTN_FIXED,
+    ATTN_LOCAL,
+} attn_pattern;
+
+/* How Linformer shortens keys and values. */
+typedef enum attn_projection {
+    ATTN_MEAN,     /* means of k segments */
+    ATTN_GAUSSIAN, /* entries N(0, 1/k) from the seed, E = F */
+    ATTN_GIVEN,    /* learned matrices */
+} attn_projection;
+
+/* Lengths of Performer's orthogonal directions. */
+typedef enum attn_norm {
+    ATTN_NORM_CHI,  /* as long as Gaussian ones would be: unbiased */
+    ATTN_NORM_SQRT, /* all sqrt(d) */
+} attn_norm;
+
+/* What a mixer may be told. attn_mix_params_init fills in the defaults; a mixer reads what it uses
+ * and leaves the rest. */
 typedef struct attn_mix_params {
-    float scale; /* multiplies q.k; attn_default_scale(d) unless the client gave one */
+    float scale; /* multiplies q.k; 1 / sqrt(d) unless the client gave one */
     attn_mask mask;
+    int64_t window; /* window: keys a side, or with a causal mask keys including self */
+    attn_pattern pattern;
+    int64_t stride;  /* sparse: l; 0: ceil(sqrt(m)) */
+    int64_t summary; /* sparse, fixed: the last c positions of each block */
+    attn_projection projection;
+    int64_t k;          /* linformer: projected length */
+    const float *e, *f; /* linformer, ATTN_GIVEN: (projection_heads, k, projection_length) each */
+    int64_t projection_heads; /* 1: shared, or kv_heads */
+    int64_t projection_length;
+    int64_t features;   /* performer */
+    bool orthogonal;    /* performer: directions orthogonal in blocks of d, else independent */
+    attn_norm norm;     /* performer: length of orthogonal directions */
+    const float *omega; /* performer: (features, d) directions; NULL: drawn from the seed */
+    uint64_t seed;      /* of whatever is drawn */
 } attn_mix_params;
 
 typedef struct attn_phase {
@@ -54,10 +90,11 @@ typedef struct attn_plan {
     int tile_rows;        /* queries in a tile of the main phase */
     size_t shared_bytes;  /* workspace that all tiles share */
     size_t scratch_bytes; /* workspace each worker needs of its own */
+    char warning[160];    /* for the client; "" for none */
 } attn_plan;
 
-/* 1 / sqrt(d). */
-float attn_default_scale(int64_t d);
+/* Defaults for queries of `d` columns, nothing masked. */
+void attn_mix_params_init(attn_mix_params *params, int64_t d);
 
 /* Sum over phases of tiles * tile_ns: one core's time for the whole plan. */
 double attn_plan_ns(const attn_plan *plan);

@@ -106,7 +106,7 @@ static bool reserve(attend *a)
 static attn_status read_call(attend *a, attn_error *error)
 {
     bool from_shape = a->plan_only && !a->inputs.q && !a->inputs.k && !a->inputs.v;
-    return from_shape ? srv_call_from_shape(&a->call, &a->options, error)
+    return from_shape ? srv_call_from_shape(&a->call, &a->inputs, &a->options, error)
                       : srv_call_read(&a->call, &a->inputs, &a->options, error);
 }
 

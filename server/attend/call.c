@@ -1,6 +1,8 @@
 /* Checking that q, k, v and the masks belong together. */
 #include "server/attend/call.h"
 
+#include "server/attend/params.h"
+
 #include <stdlib.h>
 
 /* Sizes of a tensor read from its last dimension backwards; those it does not have are 1. */
@@ -138,13 +140,6 @@ static attn_status read_key_mask(srv_call *call, const srv_tensor *mask, attn_er
     return ATTN_OK;
 }
 
-static void read_scalars(srv_call *call, const srv_options *options)
-{
-    double fallback = attn_default_scale(call->shape.d);
-    call->params.scale = (float)srv_options_real(options, SRV_FIELD_SCALE, fallback);
-    call->params.mask.causal = srv_options_bool(options, SRV_FIELD_CAUSAL, false);
-}
-
 static void find_longest(srv_call *call)
 {
     const int64_t *lengths = call->params.mask.lengths;
@@ -172,15 +167,17 @@ attn_status srv_call_read(srv_call *call, const srv_inputs *inputs, const srv_op
         status = read_shape(call, inputs, error);
     if (status != ATTN_OK)
         return status;
-    read_scalars(call, options);
-    status = read_lengths(call, options, error);
+    status = srv_params_read(&call->params, &call->shape, inputs, options, error);
+    if (status == ATTN_OK)
+        status = read_lengths(call, options, error);
     if (status == ATTN_OK)
         status = read_key_mask(call, inputs->key_mask, error);
     find_longest(call);
     return status;
 }
 
-attn_status srv_call_from_shape(srv_call *call, const srv_options *options, attn_error *error)
+attn_status srv_call_from_shape(srv_call *call, const srv_inputs *inputs,
+                                const srv_options *options, attn_error *error)
 {
     *call = (srv_call){.rank = 4};
     if (!srv_options_given(options, SRV_FIELD_SHAPE_N))
@@ -194,8 +191,9 @@ attn_status srv_call_from_shape(srv_call *call, const srv_options *options, attn
     s->d = srv_options_int(options, SRV_FIELD_SHAPE_D, 64);
     s->dv = srv_options_int(options, SRV_FIELD_SHAPE_DV, s->d);
     s->batch = srv_options_int(options, SRV_FIELD_SHAPE_BATCH, 1);
-    read_scalars(call, options);
-    attn_status status = read_lengths(call, options, error);
+    attn_status status = srv_params_read(&call->params, s, inputs, options, error);
+    if (status == ATTN_OK)
+        status = read_lengths(call, options, error);
     find_longest(call);
     return status;
 }

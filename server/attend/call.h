@@ -25,7 +25,8 @@ attn_status srv_call_read(srv_call *call, const srv_inputs *inputs, const srv_op
                           attn_error *error);
 
 /* From the shape.* options alone, for planning without data. */
-attn_status srv_call_from_shape(srv_call *call, const srv_options *options, attn_error *error);
+attn_status srv_call_from_shape(srv_call *call, const srv_inputs *inputs,
+                                const srv_options *options, attn_error *error);
 
 void srv_call_free(srv_call *call);
 

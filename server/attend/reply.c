@@ -80,16 +80,23 @@ static void print_memory(const srv_reply *reply, srv_text *text)
     srv_text_string(text, "}");
 }
 
-static void print_estimate(const srv_reply *reply, fields *f)
+static void print_warnings(const srv_reply *reply, fields *f)
 {
-    if (!srv_options_bool(reply->options, SRV_FIELD_MEASURE_ERROR, false)) {
-        srv_text_string(add_field(f, "warnings"), "[]");
-        return;
+    const char *warnings[2];
+    int count = 0;
+    if (reply->decision->plan.warning[0])
+        warnings[count++] = reply->decision->plan.warning;
+    if (srv_options_bool(reply->options, SRV_FIELD_MEASURE_ERROR, false)) {
+        srv_text_string(add_field(f, "error_estimate"), "null");
+        warnings[count++] = "measure_error: not in this version of attnd";
     }
-    srv_text_string(add_field(f, "error_estimate"), "null");
-    srv_text_string(add_field(f, "warnings"),
-                    "[\"measure_error: exact attention is what errors are measured against, so "
-                    "there is nothing to estimate\"]");
+    srv_text *text = add_field(f, "warnings");
+    srv_text_string(text, "[");
+    for (int i = 0; i < count; i++) {
+        srv_text_string(text, i ? ", " : "");
+        srv_text_json(text, warnings[i]);
+    }
+    srv_text_string(text, "]");
 }
 
 static void print_fields(const srv_reply *reply, fields *f)
@@ -98,7 +105,7 @@ static void print_fields(const srv_reply *reply, fields *f)
     srv_text_json(add_field(f, "id"), request->id.text);
     srv_text_json(add_field(f, "backend"), srv_decision_backend(reply->decision));
     srv_decision_print(reply->decision, add_field(f, "route"));
-    print_estimate(reply, f);
+    print_warnings(reply, f);
     if (reply->plan_only)
         return;
     timing timings[TIMINGS];

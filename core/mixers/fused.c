@@ -1,0 +1,152 @@
+/* Runs of queries through the fused attention tile. */
+#include "mixers/fused.h"
+
+enum {
+    TILE_OPEN_NS = 4000, /* about what a tile costs before its first key */
+};
+
+attn_status attn_fused_open(const attn_mixer *mixer, const attn_machine *machine,
+                            const attn_mix_params *params, const attn_shape *shape, attn_plan *plan,
+                            attn_error *error)
+{
+    *plan = (attn_plan){.mixer = mixer,
+                        .kernels = attn_kernels_find(machine->isa),
+                        .shape = *shape,
+                        .params = *params};
+    if (plan->kernels)
+        return ATTN_OK;
+    return attn_error_set(error, ATTN_INTERNAL, NULL, "no kernels for %s",
+                          attn_isa_name(machine->isa));
+}
+
+static double pair_flops(const attn_plan *plan)
+{
+    return 2.0 * (double)(plan->shape.d + plan->shape.dv);
+}
+
+int attn_fused_rows(const attn_plan *plan, int64_t keys, int64_t most)
+{
+    int panel = plan->kernels->panel_rows;
+    double rows = plan->kernels->tile_flops / (pair_flops(plan) * (double)keys);
+    int whole = rows < (double)most ? (int)rows : (int)most;
+    whole -= whole % panel;
+    whole = whole < panel ? panel : whole;
+    return whole < plan->shape.n ? whole : (int)plan->shape.n;
+}
+
+double attn_fused_pair_ns(const attn_plan *plan, const attn_machine *machine)
+{
+    return pair_flops(plan) / machine->attend_flops_per_ns;
+}
+
+size_t attn_fused_bytes(const attn_plan *plan, int rows)
+{
+    return plan->kernels->attend_bytes(rows, (int)plan->shape.d, (int)plan->shape.dv,
+                                       plan->params.mask.key_mask != NULL);
+}
+
+attn_status attn_fused_phase(attn_plan *plan, const attn_machine *machine, const char *name,
+                             int64_t runs, int64_t tiles_a_run, double pairs, attn_error *error)
+{
+    int64_t tiles;
+    if (__builtin_mul_overflow(runs, tiles_a_run, &tiles))
+        return attn_error_set(error, ATTN_INVALID, "batch",
+                              "batch, heads and n make more tiles than can be counted");
+    plan->phases[plan->phase_count++] = (attn_phase){
+        .name = name,
+        .tiles = tiles,
+        .tile_ns = pairs * attn_fused_pair_ns(plan, machine) / (double)tiles + TILE_OPEN_NS,
+    };
+    return ATTN_OK;
+}
+
+int64_t attn_valid_keys(const attn_plan *plan, int64_t b)
+{
+    return plan->params.mask.lengths ? plan->params.mask.lengths[b] : plan->shape.m;
+}
+
+int64_t attn_valid_rows(const attn_plan *plan, int64_t b)
+{
+    const attn_shape *s = &plan->shape;
+    return plan->params.mask.lengths && s->n == s->m ? attn_valid_keys(plan, b) : s->n;
+}
+
+attn_run attn_fused_place(const attn_plan *plan, int64_t tile)
+{
+    const attn_shape *s = &plan->shape;
+    int64_t blocks = (s->n + plan->tile_rows - 1) / plan->tile_rows;
+    int64_t head = tile / blocks, first = (blocks - 1 - tile % blocks) * plan->tile_rows;
+    int64_t left = s->n - first;
+    return (attn_run){.b = head / s->heads,
+                      .h = head % s->heads,
+                      .first = first,
+                      .step = 1,
+                      .rows = (int)(left < plan->tile_rows ? left : plan->tile_rows)};
+}
+
+int attn_fused_clear_padding(const attn_plan *plan, const attn_mix_io *io, const attn_run *run)
+{
+    int64_t valid = attn_valid_rows(plan, run->b);
+    int64_t real = valid > run->first ? (valid - run->first + run->step - 1) / run->step : 0;
+    int rows = real < run->rows ? (int)real : run->rows;
+    for (int r = rows; r < run->rows; r++) {
+        float *out = attn_view_row(io->out, run->b, run->h, run->first + r * run->step);
+        for (int64_t c = 0; c < plan->shape.dv; c++)
+            out[c] = 0;
+    }
+    return rows;
+}
+
+attn_status attn_fused_run(const attn_plan *plan, const attn_mix_io *io, const attn_fused_job *job,
+                           attn_arena *scratch)
+{
+    const attn_shape *s = &plan->shape;
+    const attn_mask *mask = &plan->params.mask;
+    const attn_run *run = &job->run;
+    int64_t kv_head = run->h / (s->heads / s->kv_heads);
+    uint64_t unwanted = 0;
+    const attn_view k = job->k ? *job->k : io->k, v = job->v ? *job->v : io->v;
+    const uint8_t *key_mask = mask->key_mask && !job->k ? mask->key_mask + run->b * s->m : NULL;
+    int rows = attn_fused_clear_padding(plan, io, run);
+    if (rows == 0)
+        return ATTN_OK;
+    const attn_tile tile = {
+        .q = attn_view_row(io->q, run->b, run->h, run->first),
+        .k = attn_view_row(k, run->b, kv_head, 0),
+        .v = attn_view_row(v, run->b, kv_head, 0),
+        .out = attn_view_row(io->out, run->b, run->h, run->first),
+        .q_stride = io->q.row * run->step,
+        .k_stride = k.row,
+        .v_stride = v.row,
+        .out_stride = io->out.row * run->step,
+        .rows = rows,
+        .d = (int)s->d,
+        .dv = (int)s->dv,
+        .scale = plan->params.scale,
+        .spans = job->spans,
+        .span_count = job->span_count,
+        .key_mask = key_mask,
+        .state = job->state,
+        .state_stride = run->step,
+        .resume = job->resume,
+    };
+    return plan->kernels->attend(&tile, scratch, job->scores ? job->scores : &unwanted);
+}
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+attn_span attn_band(const attn_plan *plan, const attn_run *run, int64_t left, int64_t right)
+{
+    int64_t keys = attn_valid_keys(plan, run->b);
+    int64_t p = run->first + plan->shape.m - plan->shape.n;
+    int64_t begin = clamp(p - left, 0, keys);
+    int64_t end = clamp(p + run->rows + right, begin, keys);
+    return (attn_span){.begin = begin,
+                       .step = 1,
+                       .count = end - begin,
+                       .first = p - left - begin,
+                       .last = p + right - begin};
+}

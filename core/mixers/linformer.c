@@ -1,0 +1,305 @@
+/* Linformer (Wang et al. 2020, equation 7): keys and values are shortened along the sequence before
+ * attention, K' = E K and V' = F V with E, F of (k, length), so that cost is O(n k d).
+ *
+ * Each batch row works on its own valid length L, a prefix, so padding never changes an answer:
+ *   mean      segment s averages positions [floor(s L / k), floor((s + 1) L / k)); L < k: k = L
+ *   gaussian  entry (s, j) is drawn N(0, 1/k) from the seed, whatever L is; E = F
+ *   given     L <= length: the first L columns; L > length: the columns stretched to L by linear
+ *             interpolation (align_corners = false) times length / L, so that row mass is kept
+ * Keys hidden by a key mask count as zero rows of K and V.
+ *
+ * There is no causal form: every row of K' mixes the whole sequence. Phases: draw (gaussian),
+ * project, attend; the last is the fused tile on k keys. */
+#include "attn/blas.h"
+#include "mixers/fused.h"
+#include "mixers/mixers.h"
+#include "random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    MOST_ROWS = 192,   /* queries a tile */
+    PROJECT_ROWS = 32, /* rows of K' and V' a tile of the project phase makes */
+    CHUNK = 1024,      /* positions whose coefficients are made at a time */
+    RANDOM_STREAM = 1,
+    DRAW_NS = 60, /* about what drawing a number costs */
+};
+
+/* Where things lie in the shared workspace, in floats. */
+typedef struct layout {
+    size_t drawn, keys, values, total;
+} layout;
+
+static layout layout_of(const attn_plan *plan)
+{
+    const attn_shape *s = &plan->shape;
+    size_t k = (size_t)plan->params.k, heads = (size_t)(s->batch * s->kv_heads);
+    layout at = {0};
+    at.keys = plan->params.projection == ATTN_GAUSSIAN ? k * (size_t)s->m : 0;
+    at.values = at.keys + heads * k * (size_t)s->d;
+    at.total = at.values + heads * k * (size_t)s->dv;
+    return at;
+}
+
+/* Rows of K' that batch row b has: 0 when it has no visible key. */
+static int64_t projected_keys(const attn_plan *plan, int64_t b)
+{
+    const attn_mask *mask = &plan->params.mask;
+    int64_t length = attn_valid_keys(plan, b), k = plan->params.k;
+    if (mask->key_mask && !memchr(mask->key_mask + b * plan->shape.m, 1, (size_t)plan->shape.m))
+        return 0;
+    return plan->params.projection == ATTN_MEAN || length == 0 ? (length < k ? length : k) : k;
+}
+
+static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_error *error)
+{
+    const double most_floats = 0x1p60 / sizeof(float);
+    double rows = (double)s->batch * (double)s->kv_heads * (double)(s->d + s->dv) + (double)s->m;
+    if (p->k < 1 || p->k > INT32_MAX)
+        return attn_error_set(error, ATTN_INVALID, "params.k",
+                              "params.k is %lld, expected at least 1", (long long)p->k);
+    if (rows * (double)p->k > most_floats)
+        return attn_error_set(error, ATTN_INVALID, "params.k",
+                              "params.k is %lld: the projected keys cannot be counted",
+                              (long long)p->k);
+    if (p->projection == ATTN_GIVEN && p->projection_heads != 1 &&
+        p->projection_heads != s->kv_heads)
+        return attn_error_set(error, ATTN_INVALID, "e",
+                              "e has %lld heads, expected 1 or the %lld of k",
+                              (long long)p->projection_heads, (long long)s->kv_heads);
+    return ATTN_OK;
+}
+
+static void warn_if_stretched(attn_plan *plan)
+{
+    int64_t longest = 0, length = plan->params.projection_length;
+    if (plan->params.projection != ATTN_GIVEN)
+        return;
+    for (int64_t b = 0; b < plan->shape.batch; b++)
+        if (attn_valid_keys(plan, b) > longest)
+            longest = attn_valid_keys(plan, b);
+    if (longest > length)
+        snprintf(plan->warning, sizeof plan->warning,
+                 "linformer: the projection covers %lld positions and was stretched to %lld",
+                 (long long)length, (long long)longest);
+}
+
+static attn_status add_draw_phase(attn_plan *plan, attn_error *error)
+{
+    int64_t rows = plan->params.k;
+    (void)error;
+    plan->phases[plan->phase_count++] =
+        (attn_phase){.name = "draw", .tiles = rows, .tile_ns = (double)plan->shape.m * DRAW_NS};
+    return ATTN_OK;
+}
+
+static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
+                        const attn_shape *shape, attn_plan *plan, attn_error *error)
+{
+    attn_status status = check(params, shape, error);
+    if (status == ATTN_OK)
+        status = attn_fused_open(&attn_mixer_linformer, machine, params, shape, plan, error);
+    if (status != ATTN_OK)
+        return status;
+    if (plan->params.projection == ATTN_MEAN && plan->params.k > shape->m)
+        plan->params.k = shape->m;
+    int64_t k = plan->params.k, blocks = (k + PROJECT_ROWS - 1) / PROJECT_ROWS;
+    plan->tile_rows = attn_fused_rows(plan, k, MOST_ROWS);
+    /* The projected keys have no mask, so the tile gathers nothing. */
+    size_t attend =
+        plan->kernels->attend_bytes(plan->tile_rows, (int)shape->d, (int)shape->dv, false);
+    size_t project = PROJECT_ROWS * CHUNK * sizeof(float);
+    plan->scratch_bytes = attend > project ? attend : project;
+    plan->shared_bytes = layout_of(plan).total * sizeof(float);
+    warn_if_stretched(plan);
+    if (params->projection == ATTN_GAUSSIAN)
+        status = add_draw_phase(plan, error);
+    /* A pair here is one coefficient times a row of K and of V: half the flops of a score's. */
+    double m = (double)shape->m, heads = (double)shape->batch * (double)shape->kv_heads;
+    if (status == ATTN_OK)
+        status = attn_fused_phase(plan, machine, "project", shape->batch * shape->kv_heads, blocks,
+                                  heads * m * (double)k, error);
+    if (status == ATTN_OK)
+        status = attn_fused_phase(
+            plan, machine, "attend", shape->batch * shape->heads,
+            (shape->n + plan->tile_rows - 1) / plan->tile_rows,
+            (double)shape->batch * (double)shape->heads * (double)shape->n * (double)k, error);
+    return status;
+}
+
+static void run_draw(const attn_plan *plan, float *drawn, int64_t row)
+{
+    int64_t m = plan->shape.m;
+    double deviation = 1 / sqrt((double)plan->params.k);
+    for (int64_t j = 0; j < m; j++) {
+        /* By (row, position) and not by their place in this call's array: the same whatever m is.
+         */
+        uint64_t index = (uint64_t)row << 32 | (uint64_t)j;
+        drawn[row * m + j] =
+            (float)(deviation * attn_random_normal(plan->params.seed, RANDOM_STREAM, index));
+    }
+}
+
+/* Rows [first, first + count) of E or F for one head, as they lie in memory. */
+typedef struct coefficients {
+    const float *rows;
+    int64_t stride, length;
+    int first, count;
+} coefficients;
+
+/* Value of a coefficient row, stretched from its own length to L, at position j of L. */
+static float stretched(const float *row, int64_t length, int64_t L, int64_t j)
+{
+    double ratio = (double)length / (double)L, at = ((double)j + 0.5) * ratio - 0.5;
+    double last = (double)(length - 1);
+    at = at < 0 ? 0 : at > last ? last : at;
+    int64_t left = (int64_t)at, right = left + 1 < length ? left + 1 : left;
+    double share = at - (double)left;
+    return (float)(ratio * ((1 - share) * (double)row[left] + share * (double)row[right]));
+}
+
+/* Coefficients for positions [from, from + count), those of hidden keys 0. */
+static void fill_chunk(const coefficients *c, int64_t L, int64_t from, int64_t count,
+                       const uint8_t *visible, float *chunk)
+{
+    for (int r = 0; r < c->count; r++) {
+        const float *row = c->rows + r * c->stride;
+        for (int64_t j = 0; j < count; j++) {
+            bool hidden = visible && !visible[from + j];
+            float value = L > c->length ? stretched(row, c->length, L, from + j) : row[from + j];
+            chunk[r * CHUNK + j] = hidden ? 0 : value;
+        }
+    }
+}
+
+/* to (count, columns) = coefficients times the first L rows of `rows`. */
+static void project(const coefficients *c, int64_t L, const uint8_t *visible, const float *rows,
+                    ptrdiff_t row_stride, int64_t columns, float *chunk, float *to)
+{
+    bool as_it_lies = L <= c->length && !visible;
+    for (int64_t from = 0; from < L; from += CHUNK) {
+        int64_t count = L - from < CHUNK ? L - from : CHUNK;
+        if (!as_it_lies)
+            fill_chunk(c, L, from, count, visible, chunk);
+        attn_blas_gemm(&(attn_gemm){
+            .rows = c->count,
+            .columns = columns,
+            .depth = count,
+            .a = as_it_lies ? c->rows + from : chunk,
+            .a_stride = as_it_lies ? c->stride : CHUNK,
+            .b = rows + from * row_stride,
+            .b_stride = row_stride,
+            .c = to,
+            .c_stride = columns,
+            .alpha = 1,
+            .beta = from > 0,
+        });
+    }
+}
+
+/* Means of segments `first` to `first + count` of k over the first L rows. */
+static void average(int64_t k, int64_t L, int first, int count, const uint8_t *visible,
+                    const float *rows, ptrdiff_t row_stride, int64_t columns, float *to)
+{
+    for (int s = first; s < first + count; s++, to += columns) {
+        int64_t begin = s * L / k, end = (s + 1) * L / k;
+        memset(to, 0, (size_t)columns * sizeof *to);
+        for (int64_t j = begin; j < end; j++)
+            for (int64_t c = 0; (!visible || visible[j]) && c < columns; c++)
+                to[c] += rows[j * row_stride + c];
+        for (int64_t c = 0; c < columns; c++)
+            to[c] /= (float)(end - begin);
+    }
+}
+
+/* Make a block of rows of K' or V' out of the keys or values `x`. */
+static void run_project_one(const attn_plan *plan, const attn_mix_io *io, int64_t b, int64_t g,
+                            int first, int count, bool values, float *chunk)
+{
+    const attn_shape *s = &plan->shape;
+    const attn_mix_params *p = &plan->params;
+    layout at = layout_of(plan);
+    attn_view x = values ? io->v : io->k;
+    int64_t columns = values ? s->dv : s->d, L = attn_valid_keys(plan, b);
+    const uint8_t *visible = p->mask.key_mask ? p->mask.key_mask + b * s->m : NULL;
+    const float *rows = attn_view_row(x, b, g, 0);
+    float *to = (float *)io->shared + (values ? at.values : at.keys) +
+                ((b * s->kv_heads + g) * p->k + first) * columns;
+    if (p->projection == ATTN_MEAN) {
+        average(projected_keys(plan, b), L, first, count, visible, rows, x.row, columns, to);
+        return;
+    }
+    coefficients c = {.rows = (const float *)io->shared + first * s->m,
+                      .stride = s->m,
+                      .length = s->m,
+                      .first = first,
+                      .count = count};
+    if (p->projection == ATTN_GIVEN) {
+        int64_t head = p->projection_heads > 1 ? g : 0;
+        c.stride = c.length = p->projection_length;
+        c.rows = (values ? p->f : p->e) + (head * p->k + first) * p->projection_length;
+    }
+    project(&c, L, visible, rows, x.row, columns, chunk, to);
+}
+
+static attn_status run_project(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
+                               attn_arena *scratch)
+{
+    int64_t blocks = (plan->params.k + PROJECT_ROWS - 1) / PROJECT_ROWS, head = tile / blocks;
+    int64_t b = head / plan->shape.kv_heads, g = head % plan->shape.kv_heads;
+    int first = (int)(tile % blocks) * PROJECT_ROWS;
+    int64_t left = projected_keys(plan, b) - first;
+    int count = (int)(left < PROJECT_ROWS ? left : PROJECT_ROWS);
+    float *chunk = attn_arena_take(scratch, PROJECT_ROWS * CHUNK * sizeof *chunk);
+    if (!chunk)
+        return ATTN_NO_MEMORY;
+    if (count <= 0)
+        return ATTN_OK;
+    run_project_one(plan, io, b, g, first, count, false, chunk);
+    run_project_one(plan, io, b, g, first, count, true, chunk);
+    return ATTN_OK;
+}
+
+static attn_status run_attend(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
+                              attn_arena *scratch)
+{
+    const attn_shape *s = &plan->shape;
+    layout at = layout_of(plan);
+    attn_run place = attn_fused_place(plan, tile);
+    float *shared = io->shared;
+    const attn_view k = attn_view_dense(shared + at.keys, s->kv_heads, plan->params.k, s->d);
+    const attn_view v = attn_view_dense(shared + at.values, s->kv_heads, plan->params.k, s->dv);
+    const attn_span span = {.step = 1,
+                            .count = projected_keys(plan, place.b),
+                            .first = -ATTN_NO_EDGE,
+                            .last = ATTN_NO_EDGE};
+    const attn_fused_job job = {.run = place,
+                                .k = &k,
+                                .v = &v,
+                                .spans = &span,
+                                .span_count = 1,
+                                .scores = io->scores ? &io->scores[tile] : NULL};
+    return attn_fused_run(plan, io, &job, scratch);
+}
+
+static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, int64_t tile,
+                       attn_arena *scratch)
+{
+    if (plan->params.projection != ATTN_GAUSSIAN)
+        phase++;
+    if (phase == 0) {
+        run_draw(plan, io->shared, tile);
+        return ATTN_OK;
+    }
+    return (phase == 1 ? run_project : run_attend)(plan, io, tile, scratch);
+}
+
+const attn_mixer attn_mixer_linformer = {
+    .name = "linformer",
+    .summary = "keys and values shortened to params.k rows: by e and f, by means, or at random",
+    .traits = 0,
+    .plan = plan,
+    .run = run,
+};

@@ -1,0 +1,72 @@
+/* Local window attention (Longformer: Beltagy et al. 2020, section 3.1, without dilation or global
+ * tokens). A query at position p = i + m - n sees window keys a side, or under a causal mask the
+ * last `window` keys up to itself: O(n w d), because only the band's key blocks are visited. */
+#include "mixers/fused.h"
+#include "mixers/mixers.h"
+
+enum {
+    MOST_ROWS = 192, /* tall tiles: a band's two edges are computed in whole blocks for each tile */
+};
+
+static int64_t left_of(const attn_plan *plan)
+{
+    return plan->params.window - (plan->params.mask.causal ? 1 : 0);
+}
+
+static int64_t right_of(const attn_plan *plan)
+{
+    return plan->params.mask.causal ? 0 : plan->params.window;
+}
+
+static double visible_pairs(const attn_plan *plan)
+{
+    const attn_shape *s = &plan->shape;
+    double width = (double)left_of(plan) + (double)right_of(plan) + 1, pairs = 0;
+    if (!plan->params.mask.lengths)
+        return (double)s->batch * (double)s->heads * (double)s->n *
+               (width < (double)s->m ? width : (double)s->m);
+    for (int64_t b = 0; b < s->batch; b++) {
+        double keys = (double)attn_valid_keys(plan, b);
+        pairs += (double)attn_valid_rows(plan, b) * (width < keys ? width : keys);
+    }
+    return pairs * (double)s->heads;
+}
+
+static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
+                        const attn_shape *shape, attn_plan *plan, attn_error *error)
+{
+    attn_status status = attn_fused_open(&attn_mixer_window, machine, params, shape, plan, error);
+    if (status != ATTN_OK)
+        return status;
+    if (params->window < 1)
+        return attn_error_set(error, ATTN_INVALID, "params.window",
+                              "params.window is %lld, expected at least 1",
+                              (long long)params->window);
+    int64_t width = left_of(plan) + right_of(plan) + 1;
+    plan->tile_rows = attn_fused_rows(plan, width < shape->m ? width : shape->m, MOST_ROWS);
+    plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
+    int64_t blocks = (shape->n + plan->tile_rows - 1) / plan->tile_rows;
+    return attn_fused_phase(plan, machine, "attend", shape->batch * shape->heads, blocks,
+                            visible_pairs(plan), error);
+}
+
+static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, int64_t tile,
+                       attn_arena *scratch)
+{
+    (void)phase;
+    attn_run at = attn_fused_place(plan, tile);
+    attn_span span = attn_band(plan, &at, left_of(plan), right_of(plan));
+    const attn_fused_job job = {.run = at,
+                                .spans = &span,
+                                .span_count = 1,
+                                .scores = io->scores ? &io->scores[tile] : NULL};
+    return attn_fused_run(plan, io, &job, scratch);
+}
+
+const attn_mixer attn_mixer_window = {
+    .name = "window",
+    .summary = "the nearest keys only: params.window a side, or with causal the last so many",
+    .traits = ATTN_CAUSAL,
+    .plan = plan,
+    .run = run,
+};

@@ -1,0 +1,61 @@
+/* A counter-based generator (a strong mix of the counter; Salmon et al. 2011 describe the idea),
+ * and the Box-Muller transform with a logarithm and a cosine of our own. */
+#include "random.h"
+
+#include <math.h>
+
+/* The finaliser of SplitMix64 (Steele et al. 2014): every output bit depends on every input bit. */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+    return x ^ (x >> 31);
+}
+
+static uint64_t bits_at(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    const uint64_t golden = 0x9E3779B97F4A7C15U;
+    uint64_t key = mix(mix(seed + golden) + (stream + 1) * golden);
+    return mix(key + (index + 1) * golden);
+}
+
+/* ln x for 0 < x <= 1: x = m 2^e with m near 1, and ln m = 2 atanh((m - 1) / (m + 1)). */
+static double logarithm(double x)
+{
+    const double ln2 = 0.69314718055994530942, sqrt_half = 0.70710678118654752440;
+    int exponent;
+    double m = frexp(x, &exponent);
+    if (m < sqrt_half) {
+        m *= 2;
+        exponent--;
+    }
+    double z = (m - 1) / (m + 1), square = z * z, power = z, sum = 0;
+    for (int odd = 1; odd <= 25; odd += 2, power *= square)
+        sum += power / odd;
+    return exponent * ln2 + 2 * sum;
+}
+
+/* cos(2 pi x) for 0 <= x < 1, by the Taylor series of half the angle. */
+static double cosine_of_turn(double x)
+{
+    const double two_pi = 6.28318530717958647693;
+    x = x > 0.5 ? 1 - x : x;
+    double sign = x > 0.25 ? -1 : 1;
+    x = x > 0.25 ? 0.5 - x : x;
+    /* cos a = 2 cos^2(a / 2) - 1 keeps the series on a short angle. */
+    double half = two_pi * x / 2, square = half * half, term = 1, sum = 1;
+    for (int n = 1; n <= 10; n++) {
+        term *= -square / ((2 * n - 1) * (2 * n));
+        sum += term;
+    }
+    return sign * (2 * sum * sum - 1);
+}
+
+double attn_random_normal(uint64_t seed, uint64_t stream, uint64_t index)
+{
+    const double unit = 0x1p-53;
+    /* 1 to 2^53 over 2^53: never 0, whose logarithm is not a number. */
+    double u = (double)((bits_at(seed, 2 * stream, index) >> 11) + 1) * unit;
+    double turn = (double)(bits_at(seed, 2 * stream + 1, index) >> 11) * unit;
+    return sqrt(-2 * logarithm(u)) * cosine_of_turn(turn);
+}
