@@ -14,15 +14,19 @@
 #include "server/listen.h"
 #include "server/request.h"
 
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
 
 enum {
-    SWEEP_MS = 1000
+    SWEEP_MS = 1000,
+    OTHER_DESCRIPTORS = 256, /* besides those of connections */
 };
 
 /* Notices that a waiting request's client leaves. Its own allocation: the handle outlives the
@@ -55,6 +59,7 @@ struct srv_loop {
     uv_timer_t sweep; /* of connections that took too long */
     uv_async_t wake;
     uv_signal_t signals[2];
+    uv_poll_t highest; /* see grow_table */
     srv_lingers lingers;
     srv_request *waiting; /* requests whose job runs */
 
@@ -271,6 +276,25 @@ static void open_handles(srv_loop *loop)
     }
 }
 
+/* libuv keeps a table of descriptors, and ends the process when it cannot grow. So it grows now, by
+ * a short poll of the highest that connections and their lingering copies may come to. */
+static void grow_table(srv_loop *loop)
+{
+    struct rlimit limit;
+    rlim_t highest = 2 * (rlim_t)loop->server->config.max_connections + OTHER_DESCRIPTORS;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && highest >= limit.rlim_cur)
+        highest = limit.rlim_cur - 1;
+    int fd = eventfd(0, EFD_CLOEXEC), copy = fcntl(fd, F_DUPFD_CLOEXEC, (int)highest);
+    if (copy >= 0 && uv_poll_init(&loop->uv, &loop->highest, copy) == 0) {
+        uv_poll_start(&loop->highest, UV_READABLE, on_epoll);
+        uv_close((uv_handle_t *)&loop->highest, NULL);
+    }
+    if (copy >= 0)
+        close(copy);
+    if (fd >= 0)
+        close(fd);
+}
+
 static attn_status open_listener(srv_loop *loop, const char *address, const char *key, bool admin,
                                  attn_error *error)
 {
@@ -305,6 +329,7 @@ attn_status srv_loop_open(srv_server *server, attn_error *error)
     server->loop = loop;
     pthread_mutex_init(&loop->lock, NULL);
     open_handles(loop);
+    grow_table(loop);
     const srv_config *config = &server->config;
     attn_status status = open_listener(loop, config->listen, "listen", false, error);
     if (status == ATTN_OK && config->admin_listen[0])

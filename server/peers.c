@@ -52,11 +52,20 @@ static int64_t limit_s(srv_peer_state state, const srv_config *config)
     return 0;
 }
 
+/* Whether a peer that owes us bytes has closed. libmicrohttpd misses an end that comes in the same
+ * event as the last bytes: it reads those, and waits for an edge that is past. */
+static bool has_left(const srv_peer *peer)
+{
+    char next;
+    return peer->state != SRV_PEER_WORK && peer->state != SRV_PEER_SEND &&
+           recv(peer->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 void srv_peers_sweep(const srv_peers *peers, const srv_config *config, int64_t now_ns)
 {
     for (const srv_peer *peer = peers->first; peer; peer = peer->next) {
         int64_t limit_ns = limit_s(peer->state, config) * 1000000000;
-        if (limit_ns > 0 && now_ns - peer->since_ns > limit_ns)
+        if ((limit_ns > 0 && now_ns - peer->since_ns > limit_ns) || has_left(peer))
             shutdown(peer->fd, SHUT_RDWR);
     }
 }

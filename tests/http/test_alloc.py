@@ -5,6 +5,7 @@ request whose allocation fails may be refused, or its connection closed; nothing
 broken afterwards.
 """
 
+import contextlib
 import http.client
 import json
 import mmap
@@ -24,6 +25,7 @@ PRELOAD = os.path.join(os.path.dirname(os.path.abspath(client.binary or "")), "f
 MOST = 2000  # allocations of one request, many times what is seen
 GOOD = {"q": [[1, 2], [3, 4]], "k": [[1, 0], [0, 1]], "v": [[5, 6], [7, 8]]}
 RIGHT = np.array([[6.339523, 7.339523]] * 2)
+CONNECTIONS = 60
 LARGE = 20000  # numbers of a body that comes in many pieces
 
 
@@ -54,9 +56,7 @@ class Allocation(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.control = Control()
-        with mock.patch.dict(os.environ, LD_PRELOAD=PRELOAD,
-                                      FAIL_ALLOC=cls.control.file.name):
-            cls.daemon = client.Daemon()
+        cls.daemon = start(cls.control)
 
     @classmethod
     def tearDownClass(cls):
@@ -69,10 +69,7 @@ class Allocation(unittest.TestCase):
         for number in range(1, MOST):
             failed = self.control.failed
             self.control.arm(number)
-            try:
-                answer = ask()
-            except (OSError, http.client.HTTPException):
-                answer = None  # the connection was closed
+            answer = answer_of(ask)
             self.control.arm(0)
             with self.subTest(allocation=number):
                 if answer is not None and answer.status == status:
@@ -112,6 +109,23 @@ class Allocation(unittest.TestCase):
 
     def test_attend(self):
         self.each_failure(lambda: self.daemon.post("/v1/attend", GOOD), self.check_output)
+
+    def test_new_daemon(self):
+        """What grows once, like the loop's table of descriptors, grows in a daemon's first request."""
+        for number in range(1, MOST):
+            with contextlib.ExitStack() as stack, self.subTest(allocation=number):
+                control = stack.enter_context(contextlib.closing(Control()))
+                daemon = start(control)
+                for _ in range(CONNECTIONS):
+                    stack.enter_context(daemon.socket())
+                control.arm(number)
+                answer_of(lambda daemon=daemon: daemon.post("/v1/attend", GOOD))
+                control.arm(0)
+                failed = control.failed
+                self.assertEqual(daemon.stop(), 0, daemon.log_text()[-2000:])
+            if not failed:
+                return
+        self.fail(f"more than {MOST} allocations")
 
     def test_attend_base64(self):
         body = {name: client.tensor(x, "base64", "FP16") for name, x in GOOD.items()}
@@ -165,6 +179,20 @@ class Allocation(unittest.TestCase):
         self.each_failure(
             lambda: self.daemon.request("POST", "/v1/attend", iter(chunks),
                                         {"Content-Type": "application/json"}), self.check_output)
+
+
+def start(control):
+    """A daemon whose allocations the control can make fail."""
+    with mock.patch.dict(os.environ, LD_PRELOAD=PRELOAD, FAIL_ALLOC=control.file.name):
+        return client.Daemon()
+
+
+def answer_of(ask):
+    """The answer, or None when the connection was closed instead."""
+    try:
+        return ask()
+    except (OSError, http.client.HTTPException):
+        return None
 
 
 def held(daemon):

@@ -19,7 +19,7 @@ import work
 from exposition import parse, value
 from test_errors import GOOD, head
 from test_lifecycle import Asker, wait_accepted
-from test_ops import read_pipelined, scrape, scrape_until
+from test_ops import SETTLE_S, read_pipelined, scrape, scrape_until
 
 BINARY_GOOD = {name: np.array(x, np.float32) for name, x in GOOD.items()}
 JSON = {"Content_Type": "application/json"}
@@ -27,14 +27,15 @@ REJECTED = "attnd_requests_rejected_total"
 CANCELLED = "attnd_requests_cancelled_total"
 RESERVED = "attnd_memory_reserved_bytes"
 CONNECTIONS = "attnd_http_connections"
+WORKERS = 2
 GONE = (OSError, http.client.HTTPException)
 
 
 class BoundsCase(unittest.TestCase):
     """A daemon of its own for each test, which must end well."""
 
-    def daemon_with(self, *flags, **more):
-        daemon = client.Daemon(*flags, **more)
+    def daemon_with(self, *flags):
+        daemon = client.Daemon(*flags, workers=WORKERS)
         self.addCleanup(self.ends, daemon)
         return daemon
 
@@ -71,7 +72,7 @@ class BoundsCase(unittest.TestCase):
         return error
 
     def until(self, true, why):
-        give_up = time.monotonic() + client.WAIT_S
+        give_up = time.monotonic() + SETTLE_S
         while not true():
             self.assertLess(time.monotonic(), give_up, why)
             time.sleep(0.005)
@@ -267,9 +268,11 @@ class Queue(BoundsCase):
             self.assertEqual(ask().status, 200, name)
 
     def test_by_predicted_cost(self):
-        daemon = self.daemon_with("--max-queue-cost-ms", "1")
-        kept = self.busy(daemon, 1, 5000)
-        self.until(lambda: value(scrape(daemon), "attnd_queue_cost_seconds") > 0.01, "never costly")
+        limit_ms = 100
+        daemon = self.daemon_with("--max-queue-cost-ms", str(limit_ms))
+        kept = self.busy(daemon, 1, 3000)
+        enough_s = 2 * WORKERS * limit_ms / 1000
+        self.until(lambda: value(scrape(daemon), "attnd_queue_cost_seconds") > enough_s, "cheap")
         self.check_all_refused(daemon, "max_queue_cost_ms")
         self.release(daemon, kept)
         self.still_good(daemon)
