@@ -3,10 +3,15 @@
 
 #include <math.h>
 
+float attn_default_scale(int64_t d)
+{
+    return (float)(1.0 / sqrt((double)d));
+}
+
 void attn_mix_params_init(attn_mix_params *params, int64_t d)
 {
     *params = (attn_mix_params){
-        .scale = (float)(1.0 / sqrt((double)d)),
+        .scale = attn_default_scale(d),
         .window = 256,
         .pattern = ATTN_STRIDED,
         .summary = 1,

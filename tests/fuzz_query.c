@@ -177,7 +177,7 @@ static void decide(const srv_options *options)
     attn_error error = {0};
     srv_inputs inputs = {0};
     static srv_decision decision;
-    attn_status status = srv_call_from_shape(&call, options, &error);
+    attn_status status = srv_call_from_shape(&call, &(srv_inputs){0}, options, &error);
     if (status == ATTN_OK)
         status = srv_decide(&decision, &server, &call, &inputs, options, &error);
     if (status == ATTN_OK)

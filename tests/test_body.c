@@ -445,12 +445,12 @@ static void floods(void)
     check_flood("", "[", MANY, "", ATTN_INVALID, "found an array");
     check_flood("{\"q\":", "[", 1000, "", ATTN_INVALID, "deeper than 4");
     check_flood("{\"q\":", "[", MANY, "", ATTN_INVALID, "deeper than 4");
-    check_flood("{\"a\":", "[", MANY, "", ATTN_INVALID, "exceed 1048576 bytes");
+    check_flood("{\"a\":", "[", MANY, "", ATTN_INVALID, "exceed 262144 bytes");
     check_flood("{\"a\":", "[", 2049, "", ATTN_MALFORMED, "the middle of a value");
-    check_flood("{\"a\":\"", "x", MANY, "\"}", ATTN_INVALID, "exceed 1048576 bytes");
-    check_flood("{\"", "x", MANY, "\":1}", ATTN_INVALID, "exceed 1048576 bytes");
-    check_flood("{\"a\":[0", ",[]", 500000, "]}", ATTN_INVALID, "exceed 1048576 bytes");
-    check_flood("{\"a\":0", ",\"b\":1", 100000, "}", ATTN_MALFORMED, "duplicate object key");
+    check_flood("{\"a\":\"", "x", MANY, "\"}", ATTN_INVALID, "exceed 262144 bytes");
+    check_flood("{\"", "x", MANY, "\":1}", ATTN_INVALID, "exceed 262144 bytes");
+    check_flood("{\"a\":[0", ",[]", 500000, "]}", ATTN_INVALID, "exceed 262144 bytes");
+    check_flood("{\"a\":0", ",\"b\":1", 30000, "}", ATTN_MALFORMED, "duplicate object key");
     check_flood("{\"q\":[", " ", MANY, "", ATTN_MALFORMED, "the body ends inside it");
     check_flood("{", " ", MANY, "", ATTN_MALFORMED, "the end of the body");
     check_flood("{\"q\":[0.", "1", MANY, "]}", ATTN_INVALID, "longer than 4096 characters");

@@ -393,7 +393,7 @@ static void a_shape_alone_is_a_call(void)
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         reading r;
         open_reading(&r, list[i].options);
-        r.status = srv_call_from_shape(&r.call, &r.options, &r.error);
+        r.status = srv_call_from_shape(&r.call, &(srv_inputs){0}, &r.options, &r.error);
         float scale = r.call.params.scale;
         CHECK(r.status == ATTN_OK, "%s: %s", list[i].options, r.error.message);
         check_shape(list[i].options, &r.call.shape, &list[i].shape);
@@ -420,7 +420,7 @@ static void a_shape_needs_n(void)
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         reading r;
         open_reading(&r, list[i].options);
-        r.status = srv_call_from_shape(&r.call, &r.options, &r.error);
+        r.status = srv_call_from_shape(&r.call, &(srv_inputs){0}, &r.options, &r.error);
         CHECK(r.status == ATTN_INVALID && strcmp(r.error.param, list[i].param) == 0 &&
                   strstr(r.error.message, list[i].message),
               "%s: %s: \"%s\"", list[i].options, r.error.param, r.error.message);

@@ -93,6 +93,9 @@ typedef struct attn_plan {
     char warning[160];    /* for the client; "" for none */
 } attn_plan;
 
+/* 1 / sqrt(d). */
+float attn_default_scale(int64_t d);
+
 /* Defaults for queries of `d` columns, nothing masked. */
 void attn_mix_params_init(attn_mix_params *params, int64_t d);
 

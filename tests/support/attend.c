@@ -70,18 +70,32 @@ static int64_t most_tiles(const attn_plan *plan)
     return most;
 }
 
+/* Other tiles than planned, for a plan of one phase of plain runs of rows. */
+static void retile(attn_plan *plan, int rows)
+{
+    const attn_shape *s = &plan->shape;
+    plan->tile_rows = rows;
+    plan->phases[0].tiles = s->batch * s->heads * ((s->n + rows - 1) / rows);
+    plan->scratch_bytes = plan->kernels->attend_bytes(rows, (int)s->d, (int)s->dv,
+                                                      plan->params.mask.key_mask != NULL);
+}
+
 attn_status attend_run(const attend_call *call, attend_result *result, attn_error *error)
 {
     *result = (attend_result){0};
     attn_plan *plan = &result->plan;
-    attn_machine machine = attend_machine(call->isa, call->flops_per_ns);
-    attn_mix_params params = {.scale = call->scale != 0 ? call->scale
-                                                        : attn_default_scale(call->shape.d),
-                              .mask = call->mask};
+    attn_machine machine = attend_machine(call->isa, 0);
+    attn_mix_params params;
+    attn_mix_params_init(&params, call->shape.d);
+    params.mask = call->mask;
+    if (call->scale != 0)
+        params.scale = call->scale;
     const attn_mixer *mixer = attn_mixer_find(call->mixer ? call->mixer : "exact");
     attn_status status = attn_mixer_plan(mixer, &machine, &params, &call->shape, plan, error);
     if (status != ATTN_OK)
         return status;
+    if (call->tile_rows)
+        retile(plan, call->tile_rows);
     void *shared = NULL, *scratch = NULL;
     attn_mix_io io = {.q = call->q, .k = call->k, .v = call->v, .out = call->out};
     io.scores = calloc((size_t)most_tiles(plan), sizeof *io.scores);

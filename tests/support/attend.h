@@ -15,7 +15,7 @@ typedef enum attend_order {
 typedef struct attend_call {
     const char *mixer; /* NULL: exact */
     attn_isa isa;
-    double flops_per_ns; /* what the plan is told of the machine's speed; 0: 50 */
+    int tile_rows;       /* cut the rows into such tiles whatever the plan says; 0: as it says */
     attend_order order;  /* of the tiles */
     attn_shape shape;
     attn_mask mask;

@@ -16,8 +16,10 @@ int test_main(const char *name, const test_case *cases)
     CU_basic_set_mode(CU_BRM_SILENT);
     CU_basic_run_tests();
     unsigned failed = CU_get_number_of_tests_failed();
-    if (failed)
+    if (failed) {
         CU_basic_show_failures(CU_get_failure_list());
+        printf("\n");
+    }
     printf("%s: %u passed, %u failed\n", name, CU_get_number_of_tests_run() - failed, failed);
     CU_cleanup_registry();
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -47,13 +47,23 @@ static uint8_t mask_of(tile_mask kind, int j, int keys, test_random *random)
     return see ? visible[random_int(random, 0, 3)] : 0;
 }
 
+/* Keys [begin, end) without edges. */
+static attn_span run_of_keys(int64_t begin, int64_t end)
+{
+    return (attn_span){.begin = begin,
+                       .step = 1,
+                       .count = end - begin,
+                       .first = -ATTN_NO_EDGE,
+                       .last = ATTN_NO_EDGE};
+}
+
 static void choose_spans(tile_case *c, test_random *random)
 {
     const tile_spec *s = &c->spec;
     attn_span *span = c->spans;
     c->tile.spans = span;
     c->tile.span_count = 1;
-    span[0] = (attn_span){.begin = 0, .end = s->keys, .first = -ATTN_NO_EDGE, .last = ATTN_NO_EDGE};
+    span[0] = run_of_keys(0, s->keys);
     int64_t diagonal = s->keys - s->rows;
     switch (s->band) {
     case TILE_CAUSAL:
@@ -69,14 +79,17 @@ static void choose_spans(tile_case *c, test_random *random)
         break;
     case TILE_PIECES:
         c->tile.span_count = 3;
-        span[1] = span[2] = span[0];
-        span[0].end = s->keys / 4;
-        span[1].begin = s->keys / 3;
-        span[1].end = span[2].begin = s->keys / 2;
-        span[1].last = s->keys / 3;
-        span[2].begin += s->keys / 7;
-        span[2].first = span[2].begin;
-        span[2].last = span[2].begin + s->keys / 5;
+        span[0] = run_of_keys(0, s->keys / 4);
+        span[1] = run_of_keys(s->keys / 3, s->keys / 2);
+        span[2] = run_of_keys(s->keys / 2 + s->keys / 7, s->keys);
+        span[2].first = 0;
+        span[2].last = s->keys / 5;
+        break;
+    case TILE_STRIDED:
+        span[0].begin = s->keys > 2 ? 2 : 0;
+        span[0].step = 3;
+        span[0].count = (s->keys - span[0].begin + 2) / 3;
+        span[0].last = span[0].count / 2;
         break;
     default:
         break;
@@ -140,7 +153,10 @@ bool tile_sees(const tile_case *c, int r, int j)
         return false;
     for (int s = 0; s < c->tile.span_count; s++) {
         const attn_span *span = &c->spans[s];
-        if (j >= span->begin && j < span->end && j >= span->first + r && j <= span->last + r)
+        int64_t ordinal = (j - span->begin) / span->step;
+        bool in_span = j >= span->begin && ordinal * span->step == j - span->begin &&
+                       ordinal < span->count;
+        if (in_span && ordinal >= span->first + r && ordinal <= span->last + r)
             return true;
     }
     return false;

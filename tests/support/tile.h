@@ -13,6 +13,7 @@ typedef enum tile_band {
     TILE_WINDOW, /* both edges */
     TILE_LATE,   /* rows of one panel whose first visible key lies in different blocks of keys */
     TILE_PIECES, /* three spans with gaps and edges of their own */
+    TILE_STRIDED, /* every third key, half of them behind an edge */
     TILE_BANDS   /* how many there are */
 } tile_band;
 

@@ -60,7 +60,9 @@ bench_task bench_attend_task(bench_pool *pool, const attn_machine *machine, cons
                              const attn_mask *mask, int workers)
 {
     bench_task task = {.workers = workers, .flops = attend_flops(s, mask), .pool = pool};
-    attn_mix_params params = {.scale = attn_default_scale(s->d), .mask = *mask};
+    attn_mix_params params;
+    attn_mix_params_init(&params, s->d);
+    params.mask = *mask;
     attn_mixer_plan(attn_mixer_find("exact"), machine, &params, s, &task.plan, NULL);
     task.io = (attn_mix_io){.q = attn_view_dense(pool->q, s->heads, s->n, s->d),
                             .k = attn_view_dense(pool->k, s->kv_heads, s->m, s->d),
