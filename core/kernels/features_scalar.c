@@ -3,17 +3,17 @@
 
 #include <math.h>
 
-static void absorb(attn_feature_sums *sums, float *t, int rows, float *keep)
+static void absorb(attn_feature_sums *sums, float *t, const float *shift, int rows, float *keep)
 {
     for (int f = 0; f < sums->features; f++) {
         float maximum = sums->maximum[f];
         for (int r = 0; r < rows; r++)
-            maximum = fmaxf(maximum, t[r * sums->features + f]);
+            maximum = fmaxf(maximum, t[r * sums->features + f] - shift[r]);
         keep[f] = exp2f(sums->maximum[f] - maximum);
         double mass = (double)sums->mass[f] * keep[f];
         for (int r = 0; r < rows; r++) {
             float *phi = &t[r * sums->features + f];
-            *phi = exp2f(*phi - maximum);
+            *phi = exp2f(*phi - shift[r] - maximum);
             mass += *phi;
         }
         sums->mass[f] = (float)mass;

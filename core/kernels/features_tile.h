@@ -9,18 +9,19 @@
 
 #include <math.h>
 
-static void absorb(attn_feature_sums *sums, float *t, int rows, float *keep)
+static void absorb(attn_feature_sums *sums, float *t, const float *shift, int rows, float *keep)
 {
     int features = sums->features;
     for (int f = 0; f < features; f += VF_LANES) {
         vf before = vf_load(sums->maximum + f), maximum = before;
         for (int r = 0; r < rows; r++)
             /* A NaN must win, to reach the answer. */
-            maximum = vf_max(maximum, vf_load(t + r * features + f));
+            maximum = vf_max(maximum, vf_sub(vf_load(t + r * features + f), vf_set(shift[r])));
         vf kept = vf_exp2(vf_sub(before, maximum));
         vf mass = vf_mul(vf_load(sums->mass + f), kept);
         for (int r = 0; r < rows; r++) {
-            vf phi = vf_exp2(vf_sub(vf_load(t + r * features + f), maximum));
+            vf log_phi = vf_sub(vf_load(t + r * features + f), vf_set(shift[r]));
+            vf phi = vf_exp2(vf_sub(log_phi, maximum));
             vf_store(t + r * features + f, phi);
             mass = vf_add(mass, phi);
         }

@@ -64,12 +64,13 @@ typedef struct attn_feature_sums {
     float *values;         /* (features, columns) */
 } attn_feature_sums;
 
-/* Arrays are ATTN_ALIGN-aligned; padding features hold -infinity, padding columns 0. */
+/* Arrays of features and columns are ATTN_ALIGN-aligned; padding features of t and u hold
+ * -infinity, padding columns 0. */
 typedef struct attn_feature_kernels {
-    /* t (rows, features): log2 of the features of new keys, -infinity for hidden ones. On return
-     * the features relative to the raised maximum; mass follows; keep (features) is what older sums
-     * have to be multiplied by. */
-    void (*absorb)(attn_feature_sums *sums, float *t, int rows, float *keep);
+    /* t (rows, features) minus shift (rows): log2 of the features of new keys; a shift of infinity
+     * hides a key. On return t holds the features relative to the raised maximum; mass follows;
+     * keep (features) is what older sums have to be multiplied by. */
+    void (*absorb)(attn_feature_sums *sums, float *t, const float *shift, int rows, float *keep);
     /* values *= keep, a feature a row; and the same with one key's phi v added. */
     void (*decay)(attn_feature_sums *sums, const float *keep);
     void (*add_key)(attn_feature_sums *sums, const float *keep, const float *phi, const float *v);

@@ -20,9 +20,9 @@
 #include <string.h>
 
 enum {
-    MOST_ROWS = 192,   /* queries a tile */
-    PROJECT_ROWS = 32, /* rows of K' and V' a tile of the project phase makes */
-    CHUNK = 1024,      /* positions whose coefficients are made at a time */
+    MOST_ROWS = 192,    /* queries a tile */
+    PROJECT_ROWS = 128, /* rows of K' and V' a tile makes: fewer would pack K once for each few */
+    CHUNK = 1024,       /* positions whose coefficients are made at a time */
     RANDOM_STREAM = 1,
     DRAW_NS = 60, /* about what drawing a number costs */
 };

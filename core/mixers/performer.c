@@ -125,10 +125,10 @@ static const float *omega_of(const attn_plan *plan, const attn_mix_io *io)
     return draws(plan) ? io->shared : plan->params.omega;
 }
 
-/* t (count, features) = log2 of phi(x) for `count` rows, without the |x'|^2 of queries, which
- * cancels. Padding features are -infinity. */
-static void log_features(const attn_plan *plan, const float *omega, const float *x,
-                         ptrdiff_t stride, int count, bool keys, float *t)
+/* t (count, features) = omega x' in units of log2: the exponents of the features, but for |x'|^2,
+ * which of queries cancels. Padding features are -infinity. */
+static void project(const attn_plan *plan, const float *omega, const float *x, ptrdiff_t stride,
+                    int count, bool keys, float *t)
 {
     int64_t d = plan->shape.d, features = plan->params.features;
     size_t padded = features_of(plan);
@@ -147,29 +147,40 @@ static void log_features(const attn_plan *plan, const float *omega, const float 
         /* A negative scale turns the queries round. */
         .alpha = (float)(scale < 0 && !keys ? -factor : factor),
     });
-    for (int r = 0; r < count; r++, x += stride, t += padded) {
-        double square = 0;
-        for (int64_t c = 0; keys && c < d; c++)
-            square += (double)x[c] * x[c];
-        float half = (float)(square * fabs(scale) * LOG2_E / 2);
-        for (int64_t f = 0; f < features; f++)
-            t[f] -= half;
+    for (int r = 0; r < count; r++)
         for (size_t f = (size_t)features; f < padded; f++)
-            t[f] = -INFINITY;
-    }
+            t[(size_t)r * padded + f] = -INFINITY;
 }
 
-/* The same for keys [from, from + count) of a head, hidden ones all -infinity. */
-static void log_key_features(const attn_plan *plan, const attn_mix_io *io, int64_t b, int64_t g,
-                             int64_t from, int count, float *t)
+/* Eight sums at once: one alone would wait for each addition. */
+static double sum_of_squares(const float *x, int64_t d)
+{
+    float sums[8] = {0};
+    int64_t whole = d - d % 8;
+    for (int64_t c = 0; c < whole; c += 8)
+        for (int i = 0; i < 8; i++)
+            sums[i] += x[c + i] * x[c + i];
+    double total = 0;
+    for (int i = 0; i < 8; i++)
+        total += sums[i];
+    for (int64_t c = whole; c < d; c++)
+        total += (double)x[c] * x[c];
+    return total;
+}
+
+/* Exponents of keys [from, from + count) of a head: t as above, and in shift what to take off each
+ * key's: |x'|^2 / 2, or infinity for a hidden one. */
+static void project_keys(const attn_plan *plan, const attn_mix_io *io, int64_t b, int64_t g,
+                         int64_t from, int count, float *t, float *shift)
 {
     const uint8_t *mask = plan->params.mask.key_mask;
-    size_t features = features_of(plan);
-    log_features(plan, omega_of(plan, io), attn_view_row(io->k, b, g, from), io->k.row, count, true,
-                 t);
-    for (int r = 0; mask && r < count; r++)
-        for (size_t f = 0; !mask[b * plan->shape.m + from + r] && f < features; f++)
-            t[(size_t)r * features + f] = -INFINITY;
+    const float *x = attn_view_row(io->k, b, g, from);
+    double factor = fabs((double)plan->params.scale) * LOG2_E / 2;
+    project(plan, omega_of(plan, io), x, io->k.row, count, true, t);
+    for (int r = 0; r < count; r++, x += io->k.row) {
+        bool hidden = mask && !mask[b * plan->shape.m + from + r];
+        shift[r] = hidden ? INFINITY : (float)(factor * sum_of_squares(x, plan->shape.d));
+    }
 }
 
 /* Workspace of a tile: a working sums, and rows of features. */
@@ -178,7 +189,7 @@ typedef struct workspace {
     float *keys, *queries; /* (BLOCK, features) */
     float *keep;           /* (features) */
     float *row;            /* (columns) */
-    float *mass;           /* (BLOCK) */
+    float *mass, *shift;   /* (BLOCK) */
 } workspace;
 
 static size_t workspace_bytes(const attn_plan *plan)
@@ -188,7 +199,7 @@ static size_t workspace_bytes(const attn_plan *plan)
            2 * attn_arena_round(BLOCK * features * sizeof(float)) +
            attn_arena_round(features * sizeof(float)) +
            attn_arena_round(columns_of(plan) * sizeof(float)) +
-           attn_arena_round(BLOCK * sizeof(float));
+           2 * attn_arena_round(BLOCK * sizeof(float));
 }
 
 static bool open_workspace(const attn_plan *plan, attn_arena *scratch, workspace *w)
@@ -200,7 +211,8 @@ static bool open_workspace(const attn_plan *plan, attn_arena *scratch, workspace
     w->keep = attn_arena_take(scratch, features * sizeof(float));
     w->row = attn_arena_take(scratch, columns_of(plan) * sizeof(float));
     w->mass = attn_arena_take(scratch, BLOCK * sizeof(float));
-    if (!sums || !w->keys || !w->queries || !w->keep || !w->row || !w->mass)
+    w->shift = attn_arena_take(scratch, BLOCK * sizeof(float));
+    if (!sums || !w->keys || !w->queries || !w->keep || !w->row || !w->mass || !w->shift)
         return false;
     w->sums = sums_in(plan, sums);
     memset(w->row, 0, columns_of(plan) * sizeof(float));
@@ -224,8 +236,8 @@ static void run_keys(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
     end = end < valid ? end : valid;
     for (; from < end; from += BLOCK) {
         int count = (int)(end - from < BLOCK ? end - from : BLOCK);
-        log_key_features(plan, io, b, g, from, count, w->keys);
-        plan->kernels->features->absorb(&sums, w->keys, count, w->keep);
+        project_keys(plan, io, b, g, from, count, w->keys, w->shift);
+        plan->kernels->features->absorb(&sums, w->keys, w->shift, count, w->keep);
         plan->kernels->features->decay(&sums, w->keep);
         attn_blas_gemm(&(attn_gemm){
             .rows = sums.features,
@@ -267,8 +279,8 @@ static void answer_block(const attn_plan *plan, const attn_mix_io *io, const att
 {
     const attn_shape *s = &plan->shape;
     float *out = attn_view_row(io->out, at->b, at->h, at->first);
-    log_features(plan, omega_of(plan, io), attn_view_row(io->q, at->b, at->h, at->first), io->q.row,
-                 at->rows, false, w->queries);
+    project(plan, omega_of(plan, io), attn_view_row(io->q, at->b, at->h, at->first), io->q.row,
+            at->rows, false, w->queries);
     plan->kernels->features->weigh(sums, w->queries, at->rows, w->mass);
     attn_blas_gemm(&(attn_gemm){
         .rows = at->rows,
@@ -297,16 +309,16 @@ static void run_queries(const attn_plan *plan, const attn_mix_io *io, int64_t ti
         answer_block(plan, io, &at, &sums, w);
 }
 
-/* Take in one key, whose features are `phi`, unless it is hidden. */
+/* Take in one key, number r of those prepared, unless it is hidden. */
 static void take_key(const attn_plan *plan, const attn_mix_io *io, const attn_run *at, int64_t key,
-                     float *phi, workspace *w)
+                     int64_t r, workspace *w)
 {
     const attn_shape *s = &plan->shape;
-    const uint8_t *mask = plan->params.mask.key_mask;
     int64_t g = at->h / (s->heads / s->kv_heads);
-    if (mask && !mask[at->b * s->m + key])
+    float *phi = w->keys + (size_t)r * features_of(plan);
+    if (w->shift[r] == INFINITY)
         return;
-    plan->kernels->features->absorb(&w->sums, phi, 1, w->keep);
+    plan->kernels->features->absorb(&w->sums, phi, &w->shift[r], 1, w->keep);
     memcpy(w->row, attn_view_row(io->v, at->b, g, key), (size_t)s->dv * sizeof(float));
     plan->kernels->features->add_key(&w->sums, w->keep, phi, w->row);
 }
@@ -317,19 +329,18 @@ static void prepare_keys(const attn_plan *plan, const attn_mix_io *io, const att
 {
     int64_t g = at->h / (plan->shape.heads / plan->shape.kv_heads);
     if (end > from)
-        log_key_features(plan, io, at->b, g, from, (int)(end - from), w->keys);
+        project_keys(plan, io, at->b, g, from, (int)(end - from), w->keys, w->shift);
 }
 
 /* Take in keys [from, end), in order. */
 static void take_keys(const attn_plan *plan, const attn_mix_io *io, const attn_run *at,
                       int64_t from, int64_t end, workspace *w)
 {
-    size_t features = features_of(plan);
     for (; from < end; from += BLOCK) {
         int64_t stop = end - from < BLOCK ? end : from + BLOCK;
         prepare_keys(plan, io, at, from, stop, w);
         for (int64_t key = from; key < stop; key++)
-            take_key(plan, io, at, key, w->keys + (size_t)(key - from) * features, w);
+            take_key(plan, io, at, key, key - from, w);
     }
 }
 
@@ -344,12 +355,12 @@ static void answer_in_order(const attn_plan *plan, const attn_mix_io *io, const 
     int64_t valid = attn_valid_keys(plan, at->b), p = at->first + s->m - s->n;
     int64_t from = p > 0 ? p : 0, end = p + at->rows < valid ? p + at->rows : valid;
     prepare_keys(plan, io, at, from, end, w);
-    log_features(plan, omega_of(plan, io), attn_view_row(io->q, at->b, at->h, at->first), io->q.row,
-                 at->rows, false, w->queries);
+    project(plan, omega_of(plan, io), attn_view_row(io->q, at->b, at->h, at->first), io->q.row,
+            at->rows, false, w->queries);
     for (int r = 0; r < at->rows; r++) {
         float *weights = w->queries + (size_t)r * features;
         if (p + r >= from && p + r < end)
-            take_key(plan, io, at, p + r, w->keys + (size_t)(p + r - from) * features, w);
+            take_key(plan, io, at, p + r, p + r - from, w);
         kernels->weigh(&w->sums, weights, 1, w->mass);
         /* The row buffer's padding columns come back as the 0 they hold in the sums. */
         kernels->read(&w->sums, weights, w->row);
