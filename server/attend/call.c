@@ -140,13 +140,25 @@ static attn_status read_key_mask(srv_call *call, const srv_tensor *mask, attn_er
     return ATTN_OK;
 }
 
+static int64_t valid_keys(const srv_call *call, int64_t b)
+{
+    const attn_mask *mask = &call->params.mask;
+    if (mask->lengths)
+        return mask->lengths[b];
+    int64_t valid = 0;
+    for (int64_t j = 0; j < call->shape.m; j++)
+        valid += mask->key_mask[b * call->shape.m + j] != 0;
+    return valid;
+}
+
 static void find_longest(srv_call *call)
 {
-    const int64_t *lengths = call->params.mask.lengths;
-    call->longest = lengths ? 0 : call->shape.m;
-    for (int64_t b = 0; lengths && b < call->shape.batch; b++)
-        if (lengths[b] > call->longest)
-            call->longest = lengths[b];
+    const attn_mask *mask = &call->params.mask;
+    call->longest = mask->lengths || mask->key_mask ? 0 : call->shape.m;
+    for (int64_t b = 0; (mask->lengths || mask->key_mask) && b < call->shape.batch; b++) {
+        int64_t valid = valid_keys(call, b);
+        call->longest = valid > call->longest ? valid : call->longest;
+    }
 }
 
 static attn_status refuse_given_shape(const srv_options *options, attn_error *error)

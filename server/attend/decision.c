@@ -8,9 +8,11 @@
 static const char *const known_backends[] = {"exact",     "window", "sparse", "linformer",
                                              "performer", "mamba",  "hybrid", NULL};
 
-static bool needs_weights(const char *name)
+static const char *why_missing(const char *name)
 {
-    return strcmp(name, "mamba") == 0 || strcmp(name, "hybrid") == 0;
+    bool recurrent = strcmp(name, "mamba") == 0 || strcmp(name, "hybrid") == 0;
+    return recurrent ? "needs the weights of a loaded model, which a raw call has not"
+                     : "is not in this version of attnd";
 }
 
 static attn_status check_name(const char *name, attn_error *error)
@@ -56,9 +58,7 @@ static attn_status read_backend(const srv_inputs *inputs, const srv_options *opt
         return status;
     if (!attn_mixer_find(name))
         return attn_error_set(error, ATTN_UNSUPPORTED, "backend", "%s %s; use exact or auto", name,
-                              needs_weights(name)
-                                  ? "needs the weights of a loaded model, which a raw call has not"
-                                  : "is not in this version of attnd");
+                              why_missing(name));
     *backend = name;
     return ATTN_OK;
 }
@@ -73,16 +73,32 @@ static double predicted_ms(const attn_plan *plan, int workers)
     return total_ns * 1e-6;
 }
 
+/* Linformer stands in for exact attention only where a projection covers the sequence; otherwise it
+ * has to be asked for by name. */
+static bool lacks_projection(const attn_mixer *mixer, const srv_call *call)
+{
+    const attn_mix_params *p = &call->params;
+    return strcmp(mixer->name, "linformer") == 0 &&
+           (p->projection != ATTN_GIVEN || p->projection_length < call->longest);
+}
+
 /* Plan one mixer. Only a fault of the request itself ends the whole decision. */
 static attn_status consider(srv_decision *decision, const attn_mixer *mixer,
-                            const srv_server *server, const srv_call *call, attn_error *error)
+                            const srv_server *server, const srv_call *call, const char *backend,
+                            attn_error *error)
 {
     attn_candidate *candidate = &decision->candidates[decision->count++];
-    *candidate = (attn_candidate){.mixer = mixer, .trained = true};
+    bool named = backend && strcmp(backend, mixer->name) == 0;
+    *candidate = (attn_candidate){.mixer = mixer, .trained = (mixer->traits & ATTN_EXACT) != 0};
     attn_plan plan;
     attn_error refusal = {0};
     attn_status status =
         attn_mixer_plan(mixer, &server->machine, &call->params, &call->shape, &plan, &refusal);
+    if (status == ATTN_OK && !named && lacks_projection(mixer, call)) {
+        status = ATTN_UNSUPPORTED;
+        snprintf(refusal.message, sizeof refusal.message,
+                 "no projection e in the request covers %lld keys", (long long)call->longest);
+    }
     if (status == ATTN_OK) {
         candidate->eligible = true;
         candidate->predicted_ms = predicted_ms(&plan, server->workers);
@@ -90,7 +106,8 @@ static attn_status consider(srv_decision *decision, const attn_mixer *mixer,
         return ATTN_OK;
     }
     snprintf(candidate->why_not, sizeof candidate->why_not, "%.159s", refusal.message);
-    if (status == ATTN_UNSUPPORTED)
+    /* What a backend that nobody named makes of its parameters is no fault of the request. */
+    if (status == ATTN_UNSUPPORTED || (!named && !(mixer->traits & ATTN_EXACT)))
         return ATTN_OK;
     return attn_error_set(error, status, refusal.param, "%s", refusal.message);
 }
@@ -117,7 +134,7 @@ attn_status srv_decide(srv_decision *decision, const srv_server *server, const s
     decision->count = 0;
     attn_status status = read_backend(inputs, options, &facts.backend, error);
     for (const attn_mixer *const *m = attn_mixers; *m && status == ATTN_OK; m++)
-        status = consider(decision, *m, server, call, error);
+        status = consider(decision, *m, server, call, facts.backend, error);
     if (status != ATTN_OK)
         return status;
     decision->choice = attn_route_guidance(&facts, decision->candidates, decision->count);
@@ -162,5 +179,11 @@ void srv_decision_print(const srv_decision *decision, srv_text *text)
             srv_text_string(text, ", ");
         print_candidate(&decision->candidates[i], text);
     }
+    for (const char *const *name = known_backends; *name; name++)
+        if (!attn_mixer_find(*name))
+            srv_text_format(text,
+                            ", {\"backend\": \"%s\", \"eligible\": false, \"chosen\": false, "
+                            "\"why_not\": \"%s\", \"trained\": false}",
+                            *name, why_missing(*name));
     srv_text_string(text, "]}");
 }

@@ -6,6 +6,7 @@
 #include "server/attend/source.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     MOST_FIELDS = 8,
@@ -82,8 +83,13 @@ static void print_memory(const srv_reply *reply, srv_text *text)
 
 static void print_warnings(const srv_reply *reply, fields *f)
 {
-    const char *warnings[2];
+    const char *warnings[3];
+    const srv_decision *d = reply->decision;
+    bool asked = strcmp(d->choice.rule, "explicit") == 0;
     int count = 0;
+    if (!asked && !d->candidates[d->choice.index].trained)
+        warnings[count++] = "the backend approximates exact attention, and nothing says that these "
+                            "tensors come from weights trained with it";
     if (reply->decision->plan.warning[0])
         warnings[count++] = reply->decision->plan.warning;
     if (srv_options_bool(reply->options, SRV_FIELD_MEASURE_ERROR, false)) {
