@@ -48,7 +48,7 @@ static void weigh(const attn_feature_sums *sums, float *u, int rows, float *mass
             u[f] = exp2f(u[f] + sums->maximum[f] - maximum);
             total += (double)u[f] * sums->mass[f];
         }
-        mass[r] = (float)total;
+        mass[r] = sums->mass[0] == 0 ? 0 : (float)total;
     }
 }
 

@@ -87,7 +87,7 @@ static void weigh(const attn_feature_sums *sums, float *u, int rows, float *mass
             vf_store(u + f, w);
             total = vf_fma(w, vf_load(sums->mass + f), total);
         }
-        mass[r] = sum_of_lanes(total);
+        mass[r] = sums->mass[0] == 0 ? 0 : sum_of_lanes(total);
     }
 }
 

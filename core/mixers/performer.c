@@ -178,8 +178,14 @@ static void project_keys(const attn_plan *plan, const attn_mix_io *io, int64_t b
     double factor = fabs((double)plan->params.scale) * LOG2_E / 2;
     project(plan, omega_of(plan, io), x, io->k.row, count, true, t);
     for (int r = 0; r < count; r++, x += io->k.row) {
-        bool hidden = mask && !mask[b * plan->shape.m + from + r];
-        shift[r] = hidden ? INFINITY : (float)(factor * sum_of_squares(x, plan->shape.d));
+        shift[r] = (float)(factor * sum_of_squares(x, plan->shape.d));
+        /* Too large a norm is not a hidden key; a NaN reaches the answer. */
+        shift[r] = isinf(shift[r]) ? NAN : shift[r];
+        if (mask && !mask[b * plan->shape.m + from + r]) {
+            shift[r] = INFINITY;
+            /* Its products may have overflown. */
+            memset(t + (size_t)r * features_of(plan), 0, features_of(plan) * sizeof *t);
+        }
     }
 }
 
@@ -398,6 +404,10 @@ static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_err
     double floats = (double)p->features * ((double)s->dv + (double)s->d + 64) *
                     ((double)s->m / CAUSAL_CHUNK + MOST_CHUNKS) * (double)s->batch *
                     (double)s->kv_heads;
+    if (!p->omega && (double)s->d * (double)s->d > 0x1p58)
+        return attn_error_set(error, ATTN_INVALID, "q",
+                              "q has %lld columns, too many to draw directions for",
+                              (long long)s->d);
     if (p->features >= 1 && p->features < INT32_MAX / BLOCK && floats < 0x1p58)
         return ATTN_OK;
     return attn_error_set(error, ATTN_INVALID, "params.features",

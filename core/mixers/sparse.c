@@ -64,6 +64,12 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Tiles of a block of l positions: it holds no more rows than there are, however long it is. */
+static int64_t tiles_a_block(const attn_plan *plan)
+{
+    return tiles_of(smaller(plan->params.stride, plan->shape.n), plan->tile_rows);
+}
+
 static int64_t classes_of(const attn_plan *plan)
 {
     return smaller(plan->params.stride, plan->shape.n);
@@ -111,9 +117,8 @@ static attn_status plan_fixed(attn_plan *plan, const attn_machine *machine, attn
     plan->tile_rows = (int)smaller(plan->tile_rows, plan->params.stride);
     size_t spans = (size_t)(1 + 2 * plan->params.summary) * sizeof(attn_span);
     plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows) + attn_arena_round(spans);
-    int64_t tiles_a_block = tiles_of(plan->params.stride, plan->tile_rows);
     return attn_fused_phase(plan, machine, "attend", s->batch * s->heads,
-                            block_count(plan) * tiles_a_block,
+                            block_count(plan) * tiles_a_block(plan),
                             all_rows(plan) * (near_keys(plan) + far_keys(plan)), error);
 }
 
@@ -282,7 +287,7 @@ static int fixed_spans(const attn_plan *plan, const attn_run *at, int64_t block,
 static attn_status run_fixed(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
                              uint64_t *scores, attn_arena *scratch)
 {
-    int64_t parts = tiles_of(plan->params.stride, plan->tile_rows), blocks = block_count(plan);
+    int64_t parts = tiles_a_block(plan), blocks = block_count(plan);
     int64_t block = first_block(plan) + blocks - 1 - tile / parts % blocks;
     attn_run at = block_place(plan, tile / (blocks * parts), block, tile % parts);
     if (at.rows == 0)

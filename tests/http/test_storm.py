@@ -1,0 +1,158 @@
+"""Everything at once; then clients, log and metrics must have counted the same, exactly."""
+
+import collections
+import json
+import random
+import threading
+import time
+
+import client
+import safetensors
+import work
+from exposition import value
+from test_bounds import BINARY_GOOD, BoundsCase, CANCELLED, GONE, REJECTED, post_head
+from test_errors import GOOD
+from test_ops import REQUESTS, scrape_until
+
+THREADS = 8
+ROUNDS = 25
+LIMIT = 20_000_000
+REASONS = {"invalid_argument": "validation", "malformed": "validation", "not_found": "validation",
+           "method_not_allowed": "validation", "unsupported_media_type": "validation",
+           "unsupported": "validation", "non_finite": "validation", "infeasible": "infeasible",
+           "payload_too_large": "too_large", "deadline_exceeded": "deadline"}
+
+
+class Storm(BoundsCase):
+    """Each kind is a function that asks once; one that leaves returns None."""
+
+    def setUp(self):
+        self.daemon = self.daemon_with("--max-queue", "6", "--max-body-bytes", str(LIMIT))
+        self.busy = json.dumps(work.busy_body(self.daemon, 40)).encode()
+        self.slow = json.dumps({**work.busy_body(self.daemon, 400),
+                                "hints": {"deadline_ms": 20}}).encode()
+        self.before = self.quiet()
+
+    def quiet(self):
+        """The metrics once nothing is in flight."""
+        return scrape_until(self.daemon, lambda f: value(f, "attnd_http_requests_in_flight") == 0)
+
+    def kinds(self):
+        daemon, broken = self.daemon, safetensors.dump(BINARY_GOOD)[:-1]
+        return {
+            "good": lambda: daemon.post("/v1/attend", GOOD),
+            "busy": lambda: daemon.post("/v1/attend", self.busy),
+            "binary": lambda: safetensors.post(daemon, BINARY_GOOD, None, safetensors.TYPE),
+            "plan": lambda: daemon.post("/v1/plan", GOOD),
+            "invalid": lambda: daemon.post("/v1/attend", {"q": 1}),
+            "malformed": lambda: safetensors.post(daemon, broken),
+            "unsupported": lambda: daemon.post("/v1/attend", {**GOOD, "backend": "mamba"}),
+            "unknown": lambda: daemon.get("/nope"),
+            "method": lambda: daemon.request("PUT", "/v1/attend"),
+            "media": lambda: daemon.post("/v1/attend", GOOD, {"Content-Type": "text/plain"}),
+            "large": lambda: daemon.raw(post_head(LIMIT + 1)),
+            "late": lambda: daemon.post("/v1/attend", self.slow),
+            "health": lambda: daemon.get("/healthz"),
+            "gone": self.leave_early,
+            "gone late": self.leave_late,
+        }
+
+    def leave_early(self):
+        with self.daemon.socket() as plain:
+            plain.sendall(post_head(1000) + b"{")
+
+    def leave_late(self):
+        with self.daemon.socket() as plain:
+            plain.sendall(post_head(len(self.slow)) + self.slow)
+
+    def run_clients(self):
+        """What the clients saw: Counter of (status, type), and how many left."""
+        seen, left, failed = collections.Counter(), [], []
+
+        def ask(seed):
+            kinds = list(self.kinds().values()) * 2
+            rng = random.Random(seed)
+            for _ in range(ROUNDS):
+                try:
+                    answer = rng.choice(kinds)()
+                except GONE as error:
+                    failed.append(repr(error))
+                    continue
+                if answer is None:
+                    left.append(seed)
+                else:
+                    kind = answer.json["error"]["type"] if answer.status >= 400 else None
+                    with lock:
+                        seen[(answer.status, kind)] += 1
+
+        lock = threading.Lock()
+        threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failed, [])
+        return seen, len(left)
+
+    def grown(self, families, name, **labels):
+        return value(families, name, **labels) - value(self.before, name, **labels)
+
+    def test_books_agree(self):
+        seen, left = self.run_clients()
+        total = sum(seen.values()) + left
+        self.assertEqual(total, THREADS * ROUNDS)
+        after = self.settled(total)
+        lines = self.log_lines()
+        self.check_statuses(seen, after, lines)
+        self.check_reasons(seen, left, after)
+        self.all_given_back(self.daemon)
+
+    def settled(self, total):
+        """Metrics after the last request has ended, which its log line tells."""
+        give_up = time.monotonic() + client.WAIT_S
+        while len(self.log_lines()) < total and time.monotonic() < give_up:
+            time.sleep(0.01)
+        self.assertEqual(len(self.log_lines()), total)
+        return self.quiet()
+
+    def log_lines(self):
+        """The storm's requests in the log: not the probes, scrapes and readiness checks."""
+        lines = [json.loads(line) for line in self.daemon.log_text().splitlines()]
+        lines = [line for line in lines if line["msg"] == "request"
+                 and line["path"] not in ("/metrics", "/readyz")]
+        return lines[1:] if client.binary not in () and self.probed(lines) else lines
+
+    def probed(self, lines):
+        """Whether the first line is that of work.probe_ms, which runs once a binary."""
+        return bool(lines) and value(self.before, REQUESTS, route="/v1/attend") > 0
+
+    def check_statuses(self, seen, after, lines):
+        clients = collections.Counter()
+        for (status, _), count in seen.items():
+            clients[status] += count
+        logged = collections.Counter(line["status"] for line in lines)
+        for status, count in clients.items():
+            self.assertGreaterEqual(logged[status], count, f"log, status {status}: {seen}")
+            counted = (self.grown(after, REQUESTS, code=str(status))
+                       - self.grown(after, REQUESTS, code=str(status), route="/metrics"))
+            self.assertEqual(counted, logged[status], f"metrics against log, status {status}")
+        self.assertNotIn(500, logged)
+
+    def check_reasons(self, seen, left, after):
+        wanted = collections.Counter()
+        for (status, kind), count in seen.items():
+            if status == 429:
+                wanted["queue_full"] += count
+            elif kind:
+                wanted[REASONS[kind]] += count
+        got = {reason: self.grown(after, REJECTED, reason=reason) for reason in set(REASONS.values())}
+        got["queue_full"] = self.grown(after, REJECTED, reason="queue_full")
+        cancelled = self.grown(after, CANCELLED)
+        # Who leaves may have been refused before that was noticed: then it counts as the refusal.
+        extra = sum(got.values()) - sum(wanted.values())
+        for reason, count in wanted.items():
+            self.assertGreaterEqual(got[reason], count, reason)
+        for reason in ("validation", "too_large"):
+            self.assertEqual(got[reason], wanted[reason], reason)
+        self.assertLessEqual(extra, left)
+        self.assertEqual(cancelled + extra, left, f"{cancelled} cancelled, {extra} refused unseen")
