@@ -239,10 +239,25 @@ static bool next(srv_job *job, attn_phase *phase)
     return next_compute(a, phase);
 }
 
+/* A JSON body was reserved for before it came. Of a safetensors body only the header tells what
+ * converting its tensors takes. */
+static bool reserve_conversion(attend *a)
+{
+    srv_request *request = a->request;
+    srv_problem problem;
+    size_t bytes = srv_source_bytes(a->source) + request->body_room;
+    if (request->format == SRV_FORMAT_JSON || bytes <= request->share.bytes)
+        return true;
+    return srv_admit_bytes(request->server, &request->share, bytes, "the tensors", &problem) ||
+           refuse(a, problem);
+}
+
 static attn_status run_read(attend *a)
 {
     attn_error error = {0};
     a->step = srv_source_read(a->source, SLICE_BYTES, &error);
+    if (a->step == SRV_BODY_MORE)
+        reserve_conversion(a);
     if (a->step == SRV_BODY_FAULT)
         refuse(a, srv_problem_from(error.status, &error));
     return ATTN_OK;

@@ -25,7 +25,6 @@ struct srv_source {
     attn_safetensors *file;
     stored_tensor tensors[TENSORS];
     int next; /* tensor to convert */
-    size_t owned_bytes;
 };
 
 static const char *const names[TENSORS + 1] = {"q",     "k",     "v",        "e", "f",
@@ -108,6 +107,11 @@ static attn_status note_tensor(srv_source *source, const attn_stored *stored, at
     return ATTN_OK;
 }
 
+static bool must_convert(const attn_stored *stored)
+{
+    return stored->dtype != ATTN_FP32 || (uintptr_t)stored->data % sizeof(float) != 0;
+}
+
 static attn_status open_file(srv_source *source, attn_error *error)
 {
     const srv_request *request = source->request;
@@ -141,12 +145,11 @@ static attn_status convert(srv_source *source, int i, attn_error *error)
 {
     stored_tensor *t = &source->tensors[i];
     const attn_stored *stored = t->stored;
-    t->owned = stored->dtype != ATTN_FP32 || (uintptr_t)stored->data % sizeof(float) != 0;
+    t->owned = must_convert(stored);
     if (t->owned) {
         t->tensor.data = malloc(stored->count * sizeof(float));
         if (!t->tensor.data)
             return ATTN_NO_MEMORY;
-        source->owned_bytes += stored->count * sizeof(float);
         attn_dtype_to_float(stored->dtype, stored->data, stored->count, t->tensor.data);
     } else {
         t->tensor.data = (float *)(void *)(uintptr_t)stored->data;
@@ -221,13 +224,17 @@ bool srv_source_needs_body(const srv_source *source)
 
 size_t srv_source_bytes(const srv_source *source)
 {
-    size_t bytes = source->owned_bytes;
-    for (int i = 0; source->body && i < TENSORS; i++) {
-        const srv_tensor *t = srv_body_tensor(source->body, names[i]);
-        bytes += t ? t->count * sizeof(float) : 0;
-    }
     size_t length = source->request->body_length;
-    return bytes + (length < SRV_BODY_REST_MAX ? length : SRV_BODY_REST_MAX) * TREE_BYTES_PER_BYTE;
+    size_t bytes = TREE_BYTES_PER_BYTE * (length < SRV_BODY_REST_MAX ? length : SRV_BODY_REST_MAX);
+    for (int i = 0; i < TENSORS; i++) {
+        const attn_stored *stored = source->tensors[i].stored;
+        const srv_tensor *text = source->body ? srv_body_tensor(source->body, names[i]) : NULL;
+        if (stored && must_convert(stored))
+            bytes += stored->count * sizeof(float);
+        if (text)
+            bytes += text->count * sizeof(float);
+    }
+    return bytes;
 }
 
 void srv_source_close(srv_source *source)

@@ -40,7 +40,8 @@ attn_status srv_source_options(const srv_source *source, bool with_shape, srv_op
 /* After DONE: whether the body must be kept, because tensors lie in it. */
 bool srv_source_needs_body(const srv_source *source);
 
-/* After DONE: bytes it holds besides the body. */
+/* Bytes it holds besides the body, or for a safetensors body will hold once all is converted: known
+ * after the first slice. For JSON after DONE. */
 size_t srv_source_bytes(const srv_source *source);
 
 void srv_source_close(srv_source *source);

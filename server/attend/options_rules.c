@@ -1,0 +1,91 @@
+/* The table of fields and its sentences. */
+#include "server/attend/options_rules.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const srv_rule srv_rules[SRV_FIELD_COUNT] = {
+#define FIELD(id, path, kind, least, most, backends) {path, SRV_RULE_##kind, least, most, backends},
+#include "server/attend/fields.def"
+#undef FIELD
+};
+
+const char *const srv_rule_expectations[] = {
+    [SRV_RULE_BOOL] = "true or false",
+    [SRV_RULE_INT] = "an integer",
+    [SRV_RULE_REAL] = "a number",
+    [SRV_RULE_STRING] = "a string",
+    [SRV_RULE_INTS] = "an array of integers",
+};
+
+const char *srv_rule_print_number(char to[32], double value)
+{
+    srv_text text = srv_text_lend(to, 32);
+    srv_text_real(&text, value);
+    return to;
+}
+
+attn_status srv_rule_check_range(const srv_rule *f, double value, const char *what,
+                                 attn_error *error)
+{
+    if (value >= f->least && value <= f->most)
+        return ATTN_OK;
+    char found[32], least[32], most[32];
+    return attn_error_set(error, ATTN_INVALID, f->path, "%s: found %s%s, expected %s to %s",
+                          f->path, what, srv_rule_print_number(found, value),
+                          srv_rule_print_number(least, f->least),
+                          srv_rule_print_number(most, f->most));
+}
+
+/* "params.window" for group "params" and member "window"; without a group, a path that has none. */
+static bool same_path(const char *path, const char *group, const char *member)
+{
+    size_t length = group ? strlen(group) : 0;
+    if (!group)
+        return strcmp(path, member) == 0 && !strchr(path, '.');
+    return strncmp(path, group, length) == 0 && path[length] == '.' &&
+           strcmp(path + length + 1, member) == 0;
+}
+
+/* As a query string spells it. */
+int srv_rule_find_path(const char *path)
+{
+    for (int i = 0; i < SRV_FIELD_COUNT; i++)
+        if (strcmp(srv_rules[i].path, path) == 0)
+            return i;
+    return -1;
+}
+
+int srv_rule_find(const char *group, const char *member)
+{
+    for (int i = 0; i < SRV_FIELD_COUNT; i++)
+        if (same_path(srv_rules[i].path, group, member))
+            return i;
+    return -1;
+}
+
+/* The members that exist in `group`, or at the top level, as a sentence lists them. */
+static void list_members(const char *group, char *text, size_t size)
+{
+    size_t skip = group ? strlen(group) + 1 : 0, used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < SRV_FIELD_COUNT; i++) {
+        const char *path = srv_rules[i].path;
+        bool inside = group ? strncmp(path, group, skip - 1) == 0 && path[skip - 1] == '.'
+                            : strchr(path, '.') == NULL;
+        if (inside && used < size)
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", path + skip);
+    }
+}
+
+attn_status srv_rule_unknown(const char *group, const char *member, attn_error *error)
+{
+    char path[64], known[200];
+    snprintf(path, sizeof path, "%s%s%.40s", group ? group : "", group ? "." : "", member);
+    list_members(group, known, sizeof known);
+    return attn_error_set(error, ATTN_INVALID, path, "%s is not a known field; known %s are %s%s",
+                          path, group ? "here" : "beside the tensors", known,
+                          group ? "" : ", params, hints");
+}
