@@ -109,8 +109,8 @@ static srv_body_step keep_mark(srv_body *body, state next, attn_error *error)
 
 /* Keys */
 
-/* Parse as jansson does. When its allocations fail it may blame the syntax, or drop a byte and go
- * on: *starved tells. */
+/* Parse as jansson does. When its allocations fail it may blame the syntax, or drop a byte of a
+ * token and go on: *starved tells, unless a number follows, for which jansson resets errno. */
 static json_t *load(const char *text, size_t length, size_t flags, json_error_t *cause,
                     bool *starved)
 {

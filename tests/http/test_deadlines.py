@@ -41,7 +41,7 @@ class Deadlines(BoundsCase):
         body = work.busy_body(probe, WORK_MS)
         self.late(daemon.post("/v1/attend", body))
         tensors = {name: client.decode(body[name])[0] for name in "qkv"}
-        self.late(safetensors.post(daemon, tensors, {"return_output": False}))
+        self.late(safetensors.post(daemon, tensors, {"backend": "exact"}))
         self.counts(daemon, REJECTED, "reason", {"deadline": 2})
         self.still_good(daemon)
         self.all_given_back(daemon)
