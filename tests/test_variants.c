@@ -272,6 +272,43 @@ static void test_no_glimpse_of_the_future(void)
                 check_causal(&variants[i], sizes[j][0], sizes[j][1], sizes[j][2], k->isa);
 }
 
+/* Denormal numbers are numbers: beside zeros for q and k they change nothing that float32 could
+ * tell, and as values they come back as good as they went in. */
+static void check_denormal(const variant *v, attn_isa isa)
+{
+    const attn_shape shape = {1, 2, 1, 200, 200, 7, 5};
+    const float tiny = 1e-40F;
+    attend_arrays arrays = attend_arrays_open(&shape, 6);
+    for (int i = 0; i < 2 * 200 * 7; i++)
+        arrays.q[i] = 0;
+    float *zero = answer(v, &arrays, &shape, NULL, isa);
+    for (int i = 0; i < 2 * 200 * 7; i++)
+        arrays.q[i] = i % 2 ? -tiny : tiny;
+    float *denormal = answer(v, &arrays, &shape, NULL, isa);
+    for (int i = 0; i < 200 * 5; i++)
+        arrays.v[i] = tiny;
+    float *values = answer(v, &arrays, &shape, NULL, isa);
+    for (size_t i = 0; i < arrays.out_count; i++) {
+        CHECK(fabsf(denormal[i] - zero[i]) <= 1e-6F, "%s: %g for denormal q, %g for 0",
+              describe(v, isa), denormal[i], zero[i]);
+        /* Random projections do not keep a constant. */
+        CHECK(v->projection == ATTN_GAUSSIAN || fabsf(values[i] - tiny) <= 1e-42F,
+              "%s: %g of values %g", describe(v, isa), values[i], tiny);
+        CHECK(fabsf(values[i]) <= 1e-38F, "%s: %g of values %g", describe(v, isa), values[i], tiny);
+    }
+    free(zero);
+    free(denormal);
+    free(values);
+    attend_arrays_close(&arrays);
+}
+
+static void test_denormal(void)
+{
+    for (int i = 0; i < VARIANTS; i++)
+        for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k))
+            check_denormal(&variants[i], k->isa);
+}
+
 typedef struct wild_size {
     const char *mixer, *param; /* NULL: may also be planned, with bytes that did not overflow */
     attn_shape shape;
@@ -390,6 +427,7 @@ int main(void)
         {"vectors", test_vectors},
         {"padding changes nothing", test_padding_changes_nothing},
         {"no glimpse of the future", test_no_glimpse_of_the_future},
+        {"denormal", test_denormal},
         {"wild sizes", test_wild_sizes},
         {"largest parameters", test_largest_parameters},
         {NULL, NULL},
