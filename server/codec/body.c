@@ -296,6 +296,12 @@ static srv_body_step parse_rest(srv_body *body, attn_error *error)
 {
     json_error_t cause;
     bool starved;
+    /* jansson 2.14 takes a NUL right after a number for white space. */
+    if (memchr(body->rest.bytes, '\0', body->rest.used)) {
+        attn_error_set(error, ATTN_MALFORMED, NULL,
+                       "the body is not valid JSON: it holds a NUL byte");
+        return SRV_BODY_FAULT;
+    }
     body->fields =
         load(body->rest.bytes, body->rest.used, JSON_REJECT_DUPLICATES, &cause, &starved);
     srv_buffer_close(&body->rest);
