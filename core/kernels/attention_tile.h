@@ -13,8 +13,9 @@
  * lanes without a horizontal step. Scores are in units of log2, since 2^x is what the exponential
  * computes anyway. Each block's p V is summed from zero and then added: peaked rows lose less.
  *
- * Every row's arithmetic is independent of its neighbours and of the tile's size, so an answer's
- * bits do not depend on how rows were dealt to tiles. */
+ * Every row's arithmetic is independent of its neighbours and of the tile's size: over the same
+ * spans an answer's bits do not depend on how rows were dealt to tiles. (A band's span begins where
+ * its tile does, so there they do, and the plan fixes them.) */
 #ifndef ATTN_ATTENTION_TILE_H
 #define ATTN_ATTENTION_TILE_H
 
@@ -344,7 +345,7 @@ static void open_panel(const attn_tile *t, int first, query_panel *panel)
     panel->last = first + rows - 1;
     load_lanes(t->q + first * t->q_stride, t->q_stride, rows, t->d, panel->q);
     multiply_lanes(panel->q, t->d, (const vf[]){scale, scale, scale});
-    for (int i = 0; i < t->dv * PANEL; i += VF_LANES)
+    for (ptrdiff_t i = 0; i < (ptrdiff_t)t->dv * PANEL; i += VF_LANES)
         vf_store(panel->answer + i, vf_set(-0.0F));
     for (int c = 0; c < 3; c++) {
         /* Finite: infinity minus infinity would poison a row whose first block is all hidden. */
@@ -391,7 +392,7 @@ static void close_panel(const attn_tile *t, query_panel *panel)
         vf inverse = vf_div(vf_set(1.0F), panel->sum[c]);
         vmask seen = vf_between(panel->seen[c], vf_set(1.0F), vf_set(1.0F));
         for (int i = 0; i < t->dv; i++) {
-            float *at = panel->answer + i * PANEL + c * VF_LANES;
+            float *at = panel->answer + (ptrdiff_t)i * PANEL + c * VF_LANES;
             vf_store(at, vf_select(seen, vf_mul(vf_load(at), inverse), vf_set(0)));
         }
     }

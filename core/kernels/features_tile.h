@@ -11,8 +11,8 @@
 
 static void absorb(attn_feature_sums *sums, float *t, const float *shift, int rows, float *keep)
 {
-    int features = sums->features;
-    for (int f = 0; f < features; f += VF_LANES) {
+    ptrdiff_t features = sums->features;
+    for (ptrdiff_t f = 0; f < features; f += VF_LANES) {
         vf before = vf_load(sums->maximum + f), maximum = before;
         for (int r = 0; r < rows; r++)
             /* A NaN must win, to reach the answer. */
@@ -73,7 +73,7 @@ static float sum_of_lanes(vf x)
 
 static void weigh(const attn_feature_sums *sums, float *u, int rows, float *mass)
 {
-    int features = sums->features;
+    ptrdiff_t features = sums->features;
     for (int r = 0; r < rows; r++, u += features) {
         vf maximum = vf_set(-INFINITY), total = vf_set(0);
         for (int f = 0; f < features; f += VF_LANES) {
@@ -93,7 +93,7 @@ static void weigh(const attn_feature_sums *sums, float *u, int rows, float *mass
 
 static void read_sums(const attn_feature_sums *sums, const float *w, float *out)
 {
-    int columns = sums->columns;
+    ptrdiff_t columns = sums->columns;
     for (int c = 0; c < columns; c += VF_LANES) {
         const float *at = sums->values + c;
         vf even = vf_set(0), odd = vf_set(0);

@@ -58,10 +58,10 @@ enum {
  * to it, the sum of the key features and of their products with the values. A maximum a feature,
  * not one for all, keeps every sum from underflowing: no epsilon is needed anywhere. */
 typedef struct attn_feature_sums {
-    int features, columns; /* padded */
-    float *maximum;        /* (features) log2; -FLT_MAX before the first key */
-    float *mass;           /* (features) */
-    float *values;         /* (features, columns) */
+    ptrdiff_t features, columns; /* padded; wide, for their product may pass an int */
+    float *maximum;              /* (features) log2; -FLT_MAX before the first key */
+    float *mass;                 /* (features) */
+    float *values;               /* (features, columns) */
 } attn_feature_sums;
 
 /* Arrays of features and columns are ATTN_ALIGN-aligned; padding features of t and u hold

@@ -83,8 +83,8 @@ static int64_t slot_count(const attn_plan *plan)
 static attn_feature_sums sums_in(const attn_plan *plan, float *memory)
 {
     size_t features = features_of(plan);
-    return (attn_feature_sums){.features = (int)features,
-                               .columns = (int)columns_of(plan),
+    return (attn_feature_sums){.features = (ptrdiff_t)features,
+                               .columns = (ptrdiff_t)columns_of(plan),
                                .maximum = memory,
                                .mass = memory + features,
                                .values = memory + 2 * features};
