@@ -1,9 +1,10 @@
 /* The table of kernels an instruction set offers.
  *
- * attention_scalar.c is the truth: plain loops that define what correct means. An overlay,
- * attention_<isa>.c, does the same work with that ISA's vectors; the CPU is asked which ones it can
- * run before any is called. A new ISA is one vec_<isa>.h (its vocabulary), one attention_<isa>.c,
- * and a line in kernels.c. */
+ * attention_scalar.c and features_scalar.c are the truth: plain loops that define what correct
+ * means. An overlay, attention_<isa>.c and features_<isa>.c, does the same work with that ISA's
+ * vectors; the CPU is asked which ones it can run before any is called. A new ISA is one
+ * vec_<isa>.h (its vocabulary), those two files, its flags in the Makefile, and a case in
+ * kernels.c. */
 #ifndef ATTN_KERNELS_H
 #define ATTN_KERNELS_H
 
@@ -86,7 +87,8 @@ typedef struct attn_kernels {
     double tile_flops; /* about a millisecond's work. A constant, not a measurement: tile shapes
                           decide an answer's last bits */
     int panel_rows;    /* queries that share vector registers; tiles are best a multiple of it */
-    /* Workspace that attend takes from its arena for a tile of these sizes at most. */
+    /* Workspace that attend takes from its arena for a tile of these sizes at most; `masked` when
+     * it may have a key mask. */
     size_t (*attend_bytes)(int rows, int d, int dv, bool masked);
     /* out = softmax(scale q k^T over the visible keys) v, without ever holding a full row of
      * scores. A row that sees no key becomes 0. *scores grows by the query-key scores computed.

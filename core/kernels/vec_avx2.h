@@ -1,4 +1,4 @@
-/* The vocabulary attention_tile.h is written in, for AVX2 and FMA: 8 lanes, 16 registers. */
+/* The vocabulary that the *_tile.h are written in, for AVX2 and FMA: 8 lanes, 16 registers. */
 #ifndef ATTN_VEC_AVX2_H
 #define ATTN_VEC_AVX2_H
 

@@ -1,4 +1,4 @@
-/* The vocabulary attention_tile.h is written in, for AVX-512 F: 16 lanes, 32 registers. */
+/* The vocabulary that the *_tile.h are written in, for AVX-512 F: 16 lanes, 32 registers. */
 #ifndef ATTN_VEC_AVX512_H
 #define ATTN_VEC_AVX512_H
 

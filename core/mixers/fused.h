@@ -1,5 +1,6 @@
-/* What the mixers that run the fused attention tile share: exact, window, sparse and linformer
- * differ only in which keys a run of queries may see. */
+/* What mixers share. Exact, window, sparse and linformer run the fused attention tile and differ
+ * only in which keys a run of queries may see; performer cuts and predicts its work the same way.
+ */
 #ifndef ATTN_FUSED_H
 #define ATTN_FUSED_H
 
@@ -38,7 +39,8 @@ double attn_fused_pair_ns(const attn_plan *plan, const attn_machine *machine);
 /* Scratch bytes a tile of `rows` queries takes. */
 size_t attn_fused_bytes(const attn_plan *plan, int rows);
 
-/* Append a phase of `tiles` tiles with `pairs` query-key pairs in all. */
+/* Append a phase of `runs` times `tiles_a_run` tiles, with `pairs` query-key pairs in all.
+ * ATTN_INVALID when those are more tiles than can be counted. */
 attn_status attn_fused_phase(attn_plan *plan, const attn_machine *machine, const char *name,
                              int64_t runs, int64_t tiles_a_run, double pairs, attn_error *error);
 

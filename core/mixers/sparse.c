@@ -96,7 +96,7 @@ static double far_keys(const attn_plan *plan)
                                               : half * blocks;
 }
 
-/* Rows of a batch's average row, padding left out. */
+/* Query rows of all batch rows and heads, padding left out. */
 static double all_rows(const attn_plan *plan)
 {
     const attn_shape *s = &plan->shape;

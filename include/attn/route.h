@@ -25,8 +25,8 @@ typedef struct attn_candidate {
     char why_not[160]; /* of an ineligible one from its plan; of others from the router */
     double predicted_ms;
     size_t predicted_bytes;
-    bool trained;
-    bool chosen; /* by the router */
+    bool trained; /* exact, or weights trained with it: its answer is no approximation of another */
+    bool chosen;  /* by the router */
 } attn_candidate;
 
 typedef struct attn_choice {
