@@ -45,31 +45,15 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
         return status;
     plan->tile_rows = attn_fused_rows(plan, shape->m, MOST_ROWS);
     plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
-    int64_t blocks = (shape->n + plan->tile_rows - 1) / plan->tile_rows;
-    return attn_fused_phase(plan, machine, "attend", shape->batch * shape->heads, blocks,
-                            visible_pairs(plan), error);
+    return attn_fused_row_phase(plan, machine, "attend", visible_pairs(plan), error);
 }
 
 static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, int64_t tile,
                        attn_arena *scratch)
 {
     (void)phase;
-    const attn_shape *s = &plan->shape;
-    attn_run at = attn_fused_place(plan, tile);
-    attn_span span = {.step = 1,
-                      .count = attn_valid_keys(plan, at.b),
-                      .first = -ATTN_NO_EDGE,
-                      .last = ATTN_NO_EDGE};
-    if (plan->params.mask.causal) {
-        span.last = at.first + (s->m - s->n);
-        if (span.count > span.last + at.rows)
-            span.count = span.last + at.rows;
-    }
-    const attn_fused_job job = {.run = at,
-                                .spans = &span,
-                                .span_count = 1,
-                                .scores = io->scores ? &io->scores[tile] : NULL};
-    return attn_fused_run(plan, io, &job, scratch);
+    int64_t right = plan->params.mask.causal ? 0 : ATTN_NO_EDGE;
+    return attn_fused_run_band(plan, io, tile, ATTN_NO_EDGE, right, scratch);
 }
 
 const attn_mixer attn_mixer_exact = {

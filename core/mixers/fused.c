@@ -60,6 +60,18 @@ attn_status attn_fused_phase(attn_plan *plan, const attn_machine *machine, const
     return ATTN_OK;
 }
 
+static int64_t runs_a_head(const attn_plan *plan)
+{
+    return (plan->shape.n + plan->tile_rows - 1) / plan->tile_rows;
+}
+
+attn_status attn_fused_row_phase(attn_plan *plan, const attn_machine *machine, const char *name,
+                                 double pairs, attn_error *error)
+{
+    return attn_fused_phase(plan, machine, name, plan->shape.batch * plan->shape.heads,
+                            runs_a_head(plan), pairs, error);
+}
+
 int64_t attn_valid_keys(const attn_plan *plan, int64_t b)
 {
     return plan->params.mask.lengths ? plan->params.mask.lengths[b] : plan->shape.m;
@@ -74,8 +86,8 @@ int64_t attn_valid_rows(const attn_plan *plan, int64_t b)
 attn_run attn_fused_place(const attn_plan *plan, int64_t tile)
 {
     const attn_shape *s = &plan->shape;
-    int64_t blocks = (s->n + plan->tile_rows - 1) / plan->tile_rows;
-    int64_t head = tile / blocks, first = (blocks - 1 - tile % blocks) * plan->tile_rows;
+    int64_t runs = runs_a_head(plan), head = tile / runs;
+    int64_t first = (runs - 1 - tile % runs) * plan->tile_rows;
     int64_t left = s->n - first;
     return (attn_run){.b = head / s->heads,
                       .h = head % s->heads,
@@ -154,4 +166,16 @@ attn_span attn_band(const attn_plan *plan, const attn_run *run, int64_t left, in
                        .count = end - begin,
                        .first = p - left - begin,
                        .last = p + right - begin};
+}
+
+attn_status attn_fused_run_band(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
+                                int64_t left, int64_t right, attn_arena *scratch)
+{
+    attn_run at = attn_fused_place(plan, tile);
+    attn_span span = attn_band(plan, &at, left, right);
+    const attn_fused_job job = {.run = at,
+                                .spans = &span,
+                                .span_count = 1,
+                                .scores = io->scores ? &io->scores[tile] : NULL};
+    return attn_fused_run(plan, io, &job, scratch);
 }

@@ -44,6 +44,10 @@ size_t attn_fused_bytes(const attn_plan *plan, int rows);
 attn_status attn_fused_phase(attn_plan *plan, const attn_machine *machine, const char *name,
                              int64_t runs, int64_t tiles_a_run, double pairs, attn_error *error);
 
+/* The same for tiles that attn_fused_place places. */
+attn_status attn_fused_row_phase(attn_plan *plan, const attn_machine *machine, const char *name,
+                                 double pairs, attn_error *error);
+
 /* Valid keys of a batch row; and its queries that are not padding. */
 int64_t attn_valid_keys(const attn_plan *plan, int64_t b);
 int64_t attn_valid_rows(const attn_plan *plan, int64_t b);
@@ -62,7 +66,12 @@ int attn_fused_clear_padding(const attn_plan *plan, const attn_mix_io *io, const
 attn_status attn_fused_run(const attn_plan *plan, const attn_mix_io *io, const attn_fused_job *job,
                            attn_arena *scratch);
 
-/* The span of a band: row i of the call sees keys p - left .. p + right, p = i + m - n. */
+/* The span of a band: row i of the call sees keys p - left .. p + right, p = i + m - n. A side of
+ * ATTN_NO_EDGE has no end. */
 attn_span attn_band(const attn_plan *plan, const attn_run *run, int64_t left, int64_t right);
+
+/* Run a tile of such a phase in which each row sees a band. */
+attn_status attn_fused_run_band(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
+                                int64_t left, int64_t right, attn_arena *scratch);
 
 #endif

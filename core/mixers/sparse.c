@@ -101,10 +101,10 @@ static double all_rows(const attn_plan *plan)
 {
     const attn_shape *s = &plan->shape;
     double rows = (double)s->n * (double)s->batch;
-    if (plan->params.mask.lengths && s->n == s->m) {
+    if (plan->params.mask.lengths) {
         rows = 0;
         for (int64_t b = 0; b < s->batch; b++)
-            rows += (double)plan->params.mask.lengths[b];
+            rows += (double)attn_valid_rows(plan, b);
     }
     return rows * (double)s->heads;
 }
@@ -124,12 +124,9 @@ static attn_status plan_fixed(attn_plan *plan, const attn_machine *machine, attn
 
 static attn_status plan_band(attn_plan *plan, const attn_machine *machine, attn_error *error)
 {
-    const attn_shape *s = &plan->shape;
     plan->tile_rows = attn_fused_rows(plan, (int64_t)near_keys(plan), MOST_ROWS);
     plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
-    return attn_fused_phase(plan, machine, "local", s->batch * s->heads,
-                            tiles_of(s->n, plan->tile_rows), all_rows(plan) * near_keys(plan),
-                            error);
+    return attn_fused_row_phase(plan, machine, "local", all_rows(plan) * near_keys(plan), error);
 }
 
 static attn_status plan_strided(attn_plan *plan, const attn_machine *machine, attn_error *error)

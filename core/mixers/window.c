@@ -45,22 +45,14 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     int64_t width = left_of(plan) + right_of(plan) + 1;
     plan->tile_rows = attn_fused_rows(plan, width < shape->m ? width : shape->m, MOST_ROWS);
     plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
-    int64_t blocks = (shape->n + plan->tile_rows - 1) / plan->tile_rows;
-    return attn_fused_phase(plan, machine, "attend", shape->batch * shape->heads, blocks,
-                            visible_pairs(plan), error);
+    return attn_fused_row_phase(plan, machine, "attend", visible_pairs(plan), error);
 }
 
 static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, int64_t tile,
                        attn_arena *scratch)
 {
     (void)phase;
-    attn_run at = attn_fused_place(plan, tile);
-    attn_span span = attn_band(plan, &at, left_of(plan), right_of(plan));
-    const attn_fused_job job = {.run = at,
-                                .spans = &span,
-                                .span_count = 1,
-                                .scores = io->scores ? &io->scores[tile] : NULL};
-    return attn_fused_run(plan, io, &job, scratch);
+    return attn_fused_run_band(plan, io, tile, left_of(plan), right_of(plan), scratch);
 }
 
 const attn_mixer attn_mixer_window = {
