@@ -21,7 +21,6 @@ typedef struct srv_answer {
     char allow[64];           /* Allow; "" for none */
     char server_timing[256];  /* Server-Timing; "" for none */
     int retry_after_s;        /* Retry-After; 0 for none */
-    bool close;               /* the connection ends with this answer */
     srv_part *parts;          /* owned */
     size_t part_count, part_room;
 } srv_answer;

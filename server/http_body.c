@@ -11,9 +11,8 @@ static void refuse_late(srv_exchange *x, srv_problem problem)
     srv_request *request = &x->request;
     x->refused_late = true;
     x->late = problem;
-    free(request->body_block);
-    request->body_block = request->body = NULL;
-    request->body_length = request->body_room = 0;
+    srv_request_drop_body(request);
+    request->body_length = 0;
     srv_share_resize(&request->share, &request->server->budget, 0);
 }
 

@@ -73,7 +73,7 @@ static attn_status start(srv_server *server, attn_error *error)
     return server->executor ? srv_loop_open(server, error) : error->status;
 }
 
-static void announce(const srv_server *server)
+static void announce(srv_server *server)
 {
     srv_metrics_set(server->metrics, SRV_METRIC_BUILD_INFO, 1,
                     SRV_LABELS(srv_version, srv_revision, attn_isa_name(server->machine.isa),
@@ -87,8 +87,7 @@ static void announce(const srv_server *server)
         srv_log_real("attend_gflops_per_core", server->machine.attend_flops_per_ns),
         srv_log_int("pid", getpid()),
     };
-    srv_log_event((srv_log *)&server->log, SRV_LOG_INFO, "serving", fields,
-                  sizeof fields / sizeof *fields);
+    srv_log_event(&server->log, SRV_LOG_INFO, "serving", fields, sizeof fields / sizeof *fields);
 }
 
 static int serve(srv_server *server)

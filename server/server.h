@@ -27,7 +27,4 @@ typedef struct srv_server {
     srv_peers peers;
 } srv_server;
 
-/* What /readyz says, here so that load balancers and metrics hear the same. */
-bool srv_server_ready(const srv_server *server);
-
 #endif

@@ -222,7 +222,7 @@ static char *copy_of(const char *text)
 
 static void a_refusal_replaces_what_was_there(void)
 {
-    srv_answer answer = {.status = 200, .allow = "GET", .server_timing = "x", .close = true};
+    srv_answer answer = {.status = 200, .allow = "GET", .server_timing = "x"};
     for (int i = 0; i < 9; i++)
         CHECK(srv_answer_add(&answer, copy_of("part"), 4), "part %d", i);
     CHECK(answer.part_count == 9 && srv_answer_bytes(&answer) == 36, "%zu parts of %zu bytes",

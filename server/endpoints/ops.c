@@ -5,7 +5,8 @@
 
 #define JSON "application/json"
 
-bool srv_server_ready(const srv_server *server)
+/* For load balancers and metrics, so that both hear the same. */
+static bool is_ready(const srv_server *server)
 {
     return !server->draining;
 }
@@ -19,7 +20,7 @@ void srv_endpoint_live(srv_request *request)
 
 void srv_endpoint_ready(srv_request *request)
 {
-    bool ready = srv_server_ready(request->server);
+    bool ready = is_ready(request->server);
     srv_text text = SRV_TEXT_EMPTY;
     srv_text_format(&text, "{\"live\": true, \"ready\": %s}\n", ready ? "true" : "false");
     srv_answer_text(&request->answer, ready ? 200 : 503, JSON, &text);
@@ -39,7 +40,7 @@ static void update_gauges(const srv_server *server)
     srv_load load = srv_executor_load(server->executor);
     srv_metrics_set(m, SRV_METRIC_QUEUE_DEPTH, (double)(load.waiting + load.active), NULL);
     srv_metrics_set(m, SRV_METRIC_QUEUE_COST, load.remaining_ns * 1e-9, NULL);
-    srv_metrics_set(m, SRV_METRIC_READY, srv_server_ready(server), NULL);
+    srv_metrics_set(m, SRV_METRIC_READY, is_ready(server), NULL);
     srv_metrics_set(m, SRV_METRIC_DRAINING, server->draining, NULL);
     srv_metrics_set(m, SRV_METRIC_HTTP_REQUESTS_IN_FLIGHT, (double)server->in_flight - 1, NULL);
     srv_metrics_set(m, SRV_METRIC_HTTP_CONNECTIONS, (double)server->peers.count, NULL);
