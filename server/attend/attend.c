@@ -350,12 +350,12 @@ static void done(srv_job *job)
                            .call = &a->call,
                            .plan_only = a->plan_only,
                            .output = returns_output(a) && !a->plan_only ? &a->output : NULL,
+                           .data = a->out,
                            .pieces = a->pieces,
                            .piece_count = a->piece_count};
         if (!srv_reply_write(&reply))
             refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
-        if (reply.output_taken)
-            a->out = NULL;
+        a->out = reply.data;
     }
     srv_loop_finished(a->request->server->loop, a->request);
 }

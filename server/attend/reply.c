@@ -181,9 +181,9 @@ static bool write_safetensors(srv_reply *reply, fields *f, srv_answer *answer)
         return false;
     if (!output)
         return true;
-    reply->output_taken = true;
-    return srv_answer_add(answer, (char *)(uintptr_t)output->data,
-                          srv_output_count(output) * sizeof(float));
+    char *data = (char *)reply->data;
+    reply->data = NULL;
+    return srv_answer_add(answer, data, srv_output_count(output) * sizeof(float));
 }
 
 bool srv_reply_write(srv_reply *reply)

@@ -1,4 +1,4 @@
-/* The answer of /v1/attend and /v1/plan as JSON. */
+/* The answer of /v1/attend and /v1/plan, as JSON or as safetensors. */
 #ifndef SERVER_ATTEND_REPLY_H
 #define SERVER_ATTEND_REPLY_H
 
@@ -13,9 +13,9 @@ typedef struct srv_reply {
     const srv_call *call;
     bool plan_only;
     const srv_output *output; /* NULL when none is wanted */
+    float *data;              /* output->data, malloc'ed; NULL once the answer took it over */
     srv_part *pieces;         /* the output as text, taken over */
     int64_t piece_count;
-    bool output_taken; /* set when the answer took over output->data, which was malloc'ed */
 } srv_reply;
 
 /* Fill request->answer. False, and the answer empty, when there is no memory. */
