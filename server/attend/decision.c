@@ -4,20 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every name of the contract, also those that this build has no mixer for. */
-static const char *const known_backends[] = {"exact",     "window", "sparse", "linformer",
-                                             "performer", "mamba",  "hybrid", NULL};
+/* Names of the contract that are no mixers: a client may ask for them and hears why not. */
+static const char *const model_backends[] = {"mamba", "hybrid", NULL};
 
-static const char *why_missing(const char *name)
-{
-    bool recurrent = strcmp(name, "mamba") == 0 || strcmp(name, "hybrid") == 0;
-    return recurrent ? "needs the weights of a loaded model, which a raw call has not"
-                     : "is not in this version of attnd";
-}
+static const char why_missing[] = "needs the weights of a loaded model, which a raw call has not";
 
 static attn_status check_name(const char *name, attn_error *error)
 {
-    for (const char *const *known = known_backends; *known; known++)
+    if (attn_mixer_find(name))
+        return ATTN_OK;
+    for (const char *const *known = model_backends; *known; known++)
         if (strcmp(*known, name) == 0)
             return ATTN_OK;
     return attn_error_set(error, ATTN_INVALID, "backend",
@@ -58,7 +54,7 @@ static attn_status read_backend(const srv_inputs *inputs, const srv_options *opt
         return status;
     if (!attn_mixer_find(name))
         return attn_error_set(error, ATTN_UNSUPPORTED, "backend", "%s %s; use exact or auto", name,
-                              why_missing(name));
+                              why_missing);
     *backend = name;
     return ATTN_OK;
 }
@@ -179,11 +175,10 @@ void srv_decision_print(const srv_decision *decision, srv_text *text)
             srv_text_string(text, ", ");
         print_candidate(&decision->candidates[i], text);
     }
-    for (const char *const *name = known_backends; *name; name++)
-        if (!attn_mixer_find(*name))
-            srv_text_format(text,
-                            ", {\"backend\": \"%s\", \"eligible\": false, \"chosen\": false, "
-                            "\"why_not\": \"%s\", \"trained\": false}",
-                            *name, why_missing(*name));
+    for (const char *const *name = model_backends; *name; name++)
+        srv_text_format(text,
+                        ", {\"backend\": \"%s\", \"eligible\": false, \"chosen\": false, "
+                        "\"why_not\": \"%s\", \"trained\": false}",
+                        *name, why_missing);
     srv_text_string(text, "]}");
 }
