@@ -132,8 +132,8 @@ static attn_status read_member(srv_config *config, const char *path, const char 
 static attn_status read_file(srv_config *config, const char *path, attn_error *error)
 {
     json_error_t fault;
-    errno =
-        0; /* when its allocations fail jansson may blame the syntax, or drop a byte and go on */
+    /* When its allocations fail jansson may blame the syntax, or drop a byte and go on. */
+    errno = 0;
     json_t *document = json_load_file(path, JSON_REJECT_DUPLICATES, &fault);
     if (errno == ENOMEM) {
         json_decref(document);
@@ -150,8 +150,11 @@ static attn_status read_file(srv_config *config, const char *path, attn_error *e
         status = attn_error_set(error, ATTN_INVALID, "config", "%s: expected a JSON object", path);
     const char *key;
     json_t *value;
-    json_object_foreach(document, key, value) if (status == ATTN_OK) status =
-        read_member(config, path, key, value, error);
+    json_object_foreach(document, key, value)
+    {
+        if (status == ATTN_OK)
+            status = read_member(config, path, key, value, error);
+    }
     json_decref(document);
     return status;
 }
@@ -197,10 +200,10 @@ static attn_status read_environment(srv_config *config, char *const *environment
     return ATTN_OK;
 }
 
-/* One "--key value", "--key=value" or switch. `use` decides what happens with key and value. */
+/* What the command line says. */
 typedef struct arguments {
-    srv_config *config;
-    const char *file; /* --config */
+    srv_config *config; /* NULL in the first pass */
+    const char *file;   /* --config */
     bool check, print;
 } arguments;
 

@@ -191,8 +191,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* With a worker for every CPU each keeps to its own: schedulers that pack threads to save power were
- * seen to run two workers on one CPU for seconds. With fewer, the system chooses better. */
+/* With a worker for every CPU each keeps to its own: schedulers that pack threads to save power
+ * were seen to run two workers on one CPU for seconds. With fewer, the system chooses better. */
 static void spread(const srv_executor *executor)
 {
     cpu_set_t allowed, one;

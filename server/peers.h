@@ -36,8 +36,7 @@ void srv_peers_remove(srv_peers *peers, srv_peer *peer);
 void srv_peer_set(srv_peer *peer, srv_peer_state state, int64_t now_ns);
 
 /* Shut down the sockets of those whose time is over, or whose client closed unnoticed; their owner
- * then notices a closed connection.
- */
+ * then notices a closed connection. */
 void srv_peers_sweep(const srv_peers *peers, const srv_config *config, int64_t now_ns);
 
 #endif

@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 enum {
-    SRV_REQUEST_ID_MAX = 128
-}; /* characters of an id that is taken over */
+    SRV_REQUEST_ID_MAX = 128 /* characters of an id that is taken over */
+};
 
 typedef struct srv_request_id {
     char text[SRV_REQUEST_ID_MAX + 1];

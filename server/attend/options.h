@@ -1,4 +1,4 @@
-/* A request's options: fields.def read out of a JSON object into typed values. */
+/* A request's options: fields.def read out of a JSON object or a query string into typed values. */
 #ifndef SERVER_ATTEND_OPTIONS_H
 #define SERVER_ATTEND_OPTIONS_H
 

@@ -45,17 +45,17 @@ size_t srv_source_bound(srv_format format, size_t length)
     return length + length / 4 * 9 + tree + SRV_SOURCE_MARGIN;
 }
 
-static uint64_t little_endian(const unsigned char bytes[8])
+static uint64_t little_endian(const unsigned char bytes[ATTN_SAFETENSORS_PREFIX])
 {
     uint64_t value = 0;
-    for (int i = 7; i >= 0; i--)
+    for (int i = ATTN_SAFETENSORS_PREFIX - 1; i >= 0; i--)
         value = value << 8 | bytes[i];
     return value;
 }
 
 size_t srv_source_lead(srv_format format, const char *start, size_t size)
 {
-    if (format != SRV_FORMAT_SAFETENSORS || size < 8)
+    if (format != SRV_FORMAT_SAFETENSORS || size < ATTN_SAFETENSORS_PREFIX)
         return 0;
     return (size_t)(-little_endian((const unsigned char *)start) % sizeof(float));
 }
@@ -115,7 +115,7 @@ static bool must_convert(const attn_stored *stored)
 static attn_status open_file(srv_source *source, attn_error *error)
 {
     const srv_request *request = source->request;
-    if (request->body_length >= 8 &&
+    if (request->body_length >= ATTN_SAFETENSORS_PREFIX &&
         little_endian((const unsigned char *)request->body) > MOST_HEADER_BYTES)
         return attn_error_set(error, ATTN_MALFORMED, "body",
                               "the body's safetensors header is over the limit of %d bytes",
