@@ -1,6 +1,6 @@
 /* Options out of a JSON object. */
 #include "server/attend/options_rules.h"
-#include "server/codec/body.h"
+#include "server/codec/tensor.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -133,7 +133,7 @@ attn_status srv_options_read(srv_options *options, const json_t *document, bool 
     json_object_foreach((json_t *)document, member, value)
     {
         attn_status status = ATTN_OK;
-        if (srv_body_is_tensor(member))
+        if (srv_tensor_find(member) >= 0)
             continue;
         int i = srv_rule_find(NULL, member);
         if (is_group(member, with_shape))

@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum {
-    TENSORS = 8,
     /* What a jansson tree may take for a byte of text, `[],[],` being the worst. */
     TREE_BYTES_PER_BYTE = 50,
     MOST_HEADER_BYTES = SRV_BODY_REST_MAX, /* of a safetensors body */
@@ -23,17 +22,9 @@ struct srv_source {
     const srv_request *request;
     srv_body *body; /* JSON, or NULL */
     attn_safetensors *file;
-    stored_tensor tensors[TENSORS];
+    stored_tensor tensors[SRV_TENSOR_NAMES];
     int next; /* tensor to convert */
 };
-
-static const char *const names[TENSORS + 1] = {"q",     "k",     "v",        "e", "f",
-                                               "omega", "input", "key_mask", NULL};
-
-const char *srv_source_tensor_name(int index)
-{
-    return names[index];
-}
 
 size_t srv_source_bound(srv_format format, size_t length)
 {
@@ -75,31 +66,23 @@ srv_source *srv_source_open(const srv_request *request)
     return NULL;
 }
 
-static int find_name(const char *name)
-{
-    for (int i = 0; i < TENSORS; i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    return -1;
-}
-
 static attn_status note_tensor(srv_source *source, const attn_stored *stored, attn_error *error)
 {
-    int i = find_name(stored->name);
+    int i = srv_tensor_find(stored->name);
     if (i < 0)
         return attn_error_set(error, ATTN_INVALID, "body",
                               "the body holds a tensor \"%.40s\"; known are q, k, v, e, f, omega, "
                               "input and key_mask",
                               stored->name);
     if (!stored->readable)
-        return attn_error_set(error, ATTN_INVALID, names[i],
-                              "%s has dtype %.16s, expected F32, F16, BF16 or F64", names[i],
-                              stored->type);
+        return attn_error_set(error, ATTN_INVALID, srv_tensor_names[i],
+                              "%s has dtype %.16s, expected F32, F16, BF16 or F64",
+                              srv_tensor_names[i], stored->type);
     if (stored->rank < 1 || stored->rank > SRV_RANK_MAX || stored->count == 0)
-        return attn_error_set(error, ATTN_INVALID, names[i],
+        return attn_error_set(error, ATTN_INVALID, srv_tensor_names[i],
                               "%s has rank %d and %zu elements, expected rank 1 to %d and at least "
                               "one element",
-                              names[i], stored->rank, stored->count, SRV_RANK_MAX);
+                              srv_tensor_names[i], stored->rank, stored->count, SRV_RANK_MAX);
     stored_tensor *t = &source->tensors[i];
     t->stored = stored;
     t->tensor = (srv_tensor){.count = stored->count, .rank = stored->rank, .form = SRV_FORM_FLAT};
@@ -154,7 +137,7 @@ static attn_status convert(srv_source *source, int i, attn_error *error)
     } else {
         t->tensor.data = (float *)(void *)(uintptr_t)stored->data;
     }
-    return check_finite(names[i], &t->tensor, error);
+    return check_finite(srv_tensor_names[i], &t->tensor, error);
 }
 
 /* The header first, then a tensor a slice. */
@@ -164,9 +147,9 @@ static srv_body_step read_file(srv_source *source, attn_error *error)
     if (!source->file) {
         status = open_file(source, error);
     } else {
-        while (source->next < TENSORS && !source->tensors[source->next].stored)
+        while (source->next < SRV_TENSOR_NAMES && !source->tensors[source->next].stored)
             source->next++;
-        if (source->next == TENSORS)
+        if (source->next == SRV_TENSOR_NAMES)
             return SRV_BODY_DONE;
         status = convert(source, source->next++, error);
     }
@@ -185,7 +168,7 @@ static const srv_tensor *tensor(const srv_source *source, const char *name)
 {
     if (source->body)
         return srv_body_tensor(source->body, name);
-    const stored_tensor *t = &source->tensors[find_name(name)];
+    const stored_tensor *t = &source->tensors[srv_tensor_find(name)];
     return t->stored ? &t->tensor : NULL;
 }
 
@@ -226,9 +209,10 @@ size_t srv_source_bytes(const srv_source *source)
 {
     size_t length = source->request->body_length;
     size_t bytes = TREE_BYTES_PER_BYTE * (length < SRV_BODY_REST_MAX ? length : SRV_BODY_REST_MAX);
-    for (int i = 0; i < TENSORS; i++) {
+    for (int i = 0; i < SRV_TENSOR_NAMES; i++) {
         const attn_stored *stored = source->tensors[i].stored;
-        const srv_tensor *text = source->body ? srv_body_tensor(source->body, names[i]) : NULL;
+        const srv_tensor *text =
+            source->body ? srv_body_tensor(source->body, srv_tensor_names[i]) : NULL;
         if (stored && must_convert(stored))
             bytes += stored->count * sizeof(float);
         if (text)
@@ -239,7 +223,7 @@ size_t srv_source_bytes(const srv_source *source)
 
 void srv_source_close(srv_source *source)
 {
-    for (int i = 0; i < TENSORS; i++)
+    for (int i = 0; i < SRV_TENSOR_NAMES; i++)
         if (source->tensors[i].owned)
             free(source->tensors[i].tensor.data);
     attn_safetensors_close(source->file);

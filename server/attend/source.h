@@ -16,9 +16,6 @@
 
 typedef struct srv_source srv_source;
 
-/* The names of the tensors a request may hold, by index; NULL behind the last. */
-const char *srv_source_tensor_name(int index);
-
 /* Most memory that reading a body of `length` bytes takes at once, the body included. */
 size_t srv_source_bound(srv_format format, size_t length);
 

@@ -10,11 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const tensor_names[] = {"q", "k", "v", "e", "f", "omega", "input", "key_mask"};
-
 enum {
-    TENSORS = sizeof tensor_names / sizeof *tensor_names,
-    KEY_MAX = 16
+    KEY_MAX = 16 /* longer than any key that matters */
 };
 
 typedef enum state {
@@ -39,7 +36,7 @@ struct srv_body {
     srv_field *field;  /* the tensor whose numbers or base64 text are being read or converted */
     srv_buffer rest;   /* the document without the tensors' numbers */
     json_t *fields;
-    srv_field tensors[TENSORS];
+    srv_field tensors[SRV_TENSOR_NAMES];
 };
 
 srv_body *srv_body_open(const char *text, size_t length)
@@ -48,8 +45,8 @@ srv_body *srv_body_open(const char *text, size_t length)
     if (!body)
         return NULL;
     body->cursor = (srv_cursor){.at = text, .limit = text, .end = text + length};
-    for (int i = 0; i < TENSORS; i++)
-        srv_field_init(&body->tensors[i], tensor_names[i]);
+    for (int i = 0; i < SRV_TENSOR_NAMES; i++)
+        srv_field_init(&body->tensors[i], srv_tensor_names[i]);
     return body;
 }
 
@@ -152,15 +149,6 @@ static srv_body_step take_key(srv_body *body, attn_error *error)
     return read_key(body, start, (size_t)(body->cursor.at - start), error);
 }
 
-/* The tensor that body->key names at the top level, or NULL. */
-static srv_field *find_tensor(srv_body *body, const char *name)
-{
-    for (int i = 0; i < TENSORS; i++)
-        if (strcmp(name, tensor_names[i]) == 0)
-            return &body->tensors[i];
-    return NULL;
-}
-
 /* Values */
 
 /* Leave null in the rest and read the tensor's data at the cursor. */
@@ -179,7 +167,8 @@ static srv_body_step begin_data(srv_body *body, srv_field *field, bool again, st
 
 static srv_body_step take_value(srv_body *body, attn_error *error)
 {
-    srv_field *inside = body->inside, *field = inside ? NULL : find_tensor(body, body->key);
+    int named = srv_tensor_find(body->key); /* tensors stand at the top level only */
+    srv_field *inside = body->inside, *field = inside || named < 0 ? NULL : &body->tensors[named];
     char first = *body->cursor.at;
     if (field && first == '[')
         return begin_data(body, field, field->has_data, IN_ARRAY, error);
@@ -307,13 +296,13 @@ static srv_body_step parse_rest(srv_body *body, attn_error *error)
     srv_buffer_close(&body->rest);
     if (!body->fields)
         return starved ? out_of_memory(error) : refused(&cause, error);
-    for (int i = 0; i < TENSORS; i++) {
-        json_t *value = json_object_get(body->fields, tensor_names[i]);
+    for (int i = 0; i < SRV_TENSOR_NAMES; i++) {
+        json_t *value = json_object_get(body->fields, srv_tensor_names[i]);
         if (!value)
             continue;
         if (srv_field_settle(&body->tensors[i], value, error) != ATTN_OK)
             return SRV_BODY_FAULT;
-        if (json_object_set_new(body->fields, tensor_names[i], json_null()) != 0)
+        if (json_object_set_new(body->fields, srv_tensor_names[i], json_null()) != 0)
             return out_of_memory(error);
     }
     body->field = body->tensors;
@@ -324,7 +313,7 @@ static srv_body_step parse_rest(srv_body *body, attn_error *error)
 /* Convert a slice of the tensor that is next. */
 static srv_body_step convert(srv_body *body, size_t bytes, attn_error *error)
 {
-    while (body->field < body->tensors + TENSORS) {
+    while (body->field < body->tensors + SRV_TENSOR_NAMES) {
         srv_body_step step = SRV_BODY_DONE;
         if (body->field->tensor.rank > 0)
             step = srv_field_convert(body->field, bytes, error);
@@ -352,20 +341,10 @@ srv_body_step srv_body_read(srv_body *body, size_t bytes, attn_error *error)
     return step == SRV_BODY_DONE ? parse_rest(body, error) : step;
 }
 
-bool srv_body_is_tensor(const char *name)
-{
-    for (int i = 0; i < TENSORS; i++)
-        if (strcmp(name, tensor_names[i]) == 0)
-            return true;
-    return false;
-}
-
 const srv_tensor *srv_body_tensor(const srv_body *body, const char *name)
 {
-    for (int i = 0; i < TENSORS; i++)
-        if (strcmp(name, tensor_names[i]) == 0)
-            return body->tensors[i].tensor.rank ? &body->tensors[i].tensor : NULL;
-    return NULL;
+    int i = srv_tensor_find(name);
+    return i >= 0 && body->tensors[i].tensor.rank ? &body->tensors[i].tensor : NULL;
 }
 
 const struct json_t *srv_body_fields(const srv_body *body)
@@ -377,7 +356,7 @@ void srv_body_close(srv_body *body)
 {
     if (!body)
         return;
-    for (int i = 0; i < TENSORS; i++)
+    for (int i = 0; i < SRV_TENSOR_NAMES; i++)
         srv_field_close(&body->tensors[i]);
     srv_buffer_close(&body->rest);
     json_decref(body->fields);

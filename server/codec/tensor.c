@@ -1,8 +1,20 @@
-/* How error messages spell places and shapes. */
+/* The tensors' names, and how error messages spell places and shapes. */
 #include "server/codec/tensor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+const char *const srv_tensor_names[SRV_TENSOR_NAMES] = {"q", "k",     "v",     "e",
+                                                        "f", "omega", "input", "key_mask"};
+
+int srv_tensor_find(const char *name)
+{
+    for (int i = 0; i < SRV_TENSOR_NAMES; i++)
+        if (strcmp(srv_tensor_names[i], name) == 0)
+            return i;
+    return -1;
+}
 
 void srv_tensor_path(char *to, const char *name, const int64_t *index, int rank)
 {

@@ -6,8 +6,15 @@
 #include <stdint.h>
 
 enum {
-    SRV_RANK_MAX = 4
+    SRV_RANK_MAX = 4,
+    SRV_TENSOR_NAMES = 8
 };
+
+/* The names of the tensors that a request may hold. */
+extern const char *const srv_tensor_names[SRV_TENSOR_NAMES];
+
+/* The index of that name, or -1. */
+int srv_tensor_find(const char *name);
 
 /* How a client wrote a tensor; the answer takes the same form. */
 typedef enum srv_form {

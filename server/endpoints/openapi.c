@@ -26,9 +26,9 @@ static void print_tensor_schema(srv_text *t)
 static void print_request_schema(srv_text *t, const char *name, bool with_shape)
 {
     srv_text_format(t, "\"%s\": {\"type\": \"object\", \"properties\": {", name);
-    for (int i = 0; srv_source_tensor_name(i); i++)
+    for (int i = 0; i < SRV_TENSOR_NAMES; i++)
         srv_text_format(t, "%s\"%s\": {\"$ref\": \"#/components/schemas/Tensor\"}", i ? ", " : "",
-                        srv_source_tensor_name(i));
+                        srv_tensor_names[i]);
     srv_options_describe(t, with_shape);
     srv_text_string(t, "}, \"additionalProperties\": false}");
 }
