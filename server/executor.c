@@ -11,6 +11,7 @@
 #include "server/executor.h"
 
 #include "attn/blas.h"
+#include "server/clock.h"
 #include "server/executor_queue.h"
 
 #include <pthread.h>
@@ -18,7 +19,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 
 /* Scratch that an idle worker may keep. */
 #define SCRATCH_KEPT_BYTES ((size_t)4 << 20)
@@ -44,13 +44,6 @@ struct srv_executor {
     int worker_count;
     worker workers[];
 };
-
-static int64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* Lock held: wake up to `count` idle workers. */
 static void wake(srv_executor *executor, int64_t count)
@@ -180,7 +173,7 @@ static void *work(void *argument)
     pthread_cond_signal(&executor->warmed);
     for (bool open = true; open;) {
         int64_t tile;
-        srv_job *job = srv_queue_pick(&executor->queue, clock_ns(), &tile);
+        srv_job *job = srv_queue_pick(&executor->queue, srv_now_ns(), &tile);
         if (job)
             step(self, job, tile);
         else

@@ -6,6 +6,7 @@
 
 #include "server/admission.h"
 #include "server/attend/source.h"
+#include "server/clock.h"
 #include "server/exchange.h"
 #include "server/loop.h"
 
@@ -136,7 +137,7 @@ static bool is_media_type(const char *found, const char *type)
 
 static bool choose_formats(srv_exchange *x)
 {
-    static const char json[] = "application/json", tensors[] = SRV_SAFETENSORS_TYPE;
+    static const char json[] = SRV_JSON_TYPE, tensors[] = SRV_SAFETENSORS_TYPE;
     srv_request *request = &x->request;
     const char *type = header(x, "Content-Type"), *accept = header(x, "Accept");
     request->wanted =

@@ -1,6 +1,8 @@
 /* Sending an answer, counting it, and the log line at its end. */
 #include "server/exchange.h"
 
+#include "server/clock.h"
+
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>

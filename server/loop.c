@@ -9,6 +9,7 @@
  * a job has a watch on its socket. */
 #include "server/loop.h"
 
+#include "server/clock.h"
 #include "server/http.h"
 #include "server/linger.h"
 #include "server/listen.h"

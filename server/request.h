@@ -75,7 +75,4 @@ void srv_request_drop_body(srv_request *request);
 /* The job is over: settle the answer and free the work. */
 void srv_request_end_work(srv_request *request);
 
-/* CLOCK_MONOTONIC. */
-int64_t srv_now_ns(void);
-
 #endif

@@ -13,6 +13,7 @@
 #include "server/attend/decision.h"
 #include "server/attend/reply.h"
 #include "server/attend/source.h"
+#include "server/clock.h"
 #include "server/codec/output.h"
 #include "server/loop.h"
 

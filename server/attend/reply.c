@@ -4,8 +4,8 @@
 
 #include "attn/safetensors.h"
 #include "server/attend/source.h"
+#include "server/clock.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -194,7 +194,7 @@ bool srv_reply_write(srv_reply *reply)
     print_fields(reply, &f);
     bool whole = (binary ? write_safetensors : write_json)(reply, &f, answer);
     free_fields(&f);
-    answer->content_type = binary ? SRV_SAFETENSORS_TYPE : "application/json";
+    answer->content_type = binary ? SRV_SAFETENSORS_TYPE : SRV_JSON_TYPE;
     answer->status = 200;
     if (!whole)
         srv_answer_free(answer);

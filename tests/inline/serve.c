@@ -3,6 +3,7 @@
 
 #include "server/admission.h"
 #include "server/attend/source.h"
+#include "server/clock.h"
 #include "server/loop.h"
 #include "tests/support/attend.h"
 

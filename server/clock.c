@@ -1,0 +1,11 @@
+/* One clock for all. */
+#include "server/clock.h"
+
+#include <time.h>
+
+int64_t srv_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
