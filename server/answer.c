@@ -57,7 +57,7 @@ void srv_answer_problem(srv_answer *answer, const srv_problem *problem, const ch
     } else {
         print_problem(&text, problem, request_id);
     }
-    srv_answer_text(answer, srv_problem_http(problem->id), "application/json", &text);
+    srv_answer_text(answer, srv_problem_http(problem->id), SRV_JSON_TYPE, &text);
     answer->problem_type = srv_problem_type(problem->id);
     if (answer->status == 503 || answer->status == 429)
         answer->retry_after_s = problem->retry_after_s ? problem->retry_after_s : 1;

@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The media type of most answers and of most bodies. */
+#define SRV_JSON_TYPE "application/json"
+
 typedef struct srv_part {
     char *data; /* owned, malloc'ed */
     size_t length;

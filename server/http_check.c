@@ -3,7 +3,6 @@
 #include "server/http_check.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

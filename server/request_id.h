@@ -3,7 +3,6 @@
 #define SERVER_REQUEST_ID_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 enum {
     SRV_REQUEST_ID_MAX = 128 /* characters of an id that is taken over */

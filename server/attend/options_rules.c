@@ -1,7 +1,6 @@
 /* The table of fields and its sentences. */
 #include "server/attend/options_rules.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -14,8 +14,6 @@
 #include "server/codec/tensor.h"
 #include "server/codec/token.h"
 
-#include <stdbool.h>
-
 struct json_t;
 
 #define SRV_BODY_PADDING  SRV_NUMBER_PADDING

@@ -1,7 +1,6 @@
 /* Tensors in the Open Inference Protocol's clothes, or as plain nested arrays. */
 #include "server/codec/field.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>

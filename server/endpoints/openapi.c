@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define JSON "application/json"
-
 static void print_tensor_schema(srv_text *t)
 {
     srv_text_string(
@@ -52,7 +50,7 @@ static void print_error_schema(srv_text *t)
 static void print_body(srv_text *t, const char *schema)
 {
     srv_text_format(t,
-                    "\"requestBody\": {\"required\": true, \"content\": {\"" JSON
+                    "\"requestBody\": {\"required\": true, \"content\": {\"" SRV_JSON_TYPE
                     "\": {\"schema\": {\"$ref\": \"#/components/schemas/%s\"}}, "
                     "\"" SRV_SAFETENSORS_TYPE "\": {\"schema\": {\"type\": \"string\", "
                     "\"contentMediaType\": \"" SRV_SAFETENSORS_TYPE "\"}}}}, ",
@@ -69,7 +67,7 @@ static void print_refusals(srv_text *t)
             continue;
         last = http;
         srv_text_format(t,
-                        ", \"%d\": {\"description\": \"%s\", \"content\": {\"" JSON
+                        ", \"%d\": {\"description\": \"%s\", \"content\": {\"" SRV_JSON_TYPE
                         "\": {\"schema\": {\"$ref\": \"#/components/schemas/Error\"}}}}",
                         http, srv_problem_type((srv_problem_id)i));
     }
@@ -110,5 +108,5 @@ void srv_endpoint_openapi(srv_request *request)
     srv_text_string(&t, ",\n");
     print_error_schema(&t);
     srv_text_string(&t, "}}}\n");
-    srv_answer_text(&request->answer, 200, JSON, &t);
+    srv_answer_text(&request->answer, 200, SRV_JSON_TYPE, &t);
 }

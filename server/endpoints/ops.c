@@ -3,8 +3,6 @@
 #include "server/process_metrics.h"
 #include "server/request.h"
 
-#define JSON "application/json"
-
 /* For load balancers and metrics, so that both hear the same. */
 static bool is_ready(const srv_server *server)
 {
@@ -15,7 +13,7 @@ void srv_endpoint_live(srv_request *request)
 {
     srv_text text = SRV_TEXT_EMPTY;
     srv_text_string(&text, "{\"live\": true}\n");
-    srv_answer_text(&request->answer, 200, JSON, &text);
+    srv_answer_text(&request->answer, 200, SRV_JSON_TYPE, &text);
 }
 
 void srv_endpoint_ready(srv_request *request)
@@ -23,14 +21,14 @@ void srv_endpoint_ready(srv_request *request)
     bool ready = is_ready(request->server);
     srv_text text = SRV_TEXT_EMPTY;
     srv_text_format(&text, "{\"live\": true, \"ready\": %s}\n", ready ? "true" : "false");
-    srv_answer_text(&request->answer, ready ? 200 : 503, JSON, &text);
+    srv_answer_text(&request->answer, ready ? 200 : 503, SRV_JSON_TYPE, &text);
 }
 
 void srv_endpoint_models(srv_request *request)
 {
     srv_text text = SRV_TEXT_EMPTY;
     srv_text_string(&text, "{\"models\": []}\n");
-    srv_answer_text(&request->answer, 200, JSON, &text);
+    srv_answer_text(&request->answer, 200, SRV_JSON_TYPE, &text);
 }
 
 /* Gauges are read off at scrape time; everything else was counted as it happened. */
