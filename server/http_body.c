@@ -81,8 +81,8 @@ bool srv_exchange_receive(srv_exchange *x, const char *data, size_t size)
 bool srv_exchange_close_body(srv_exchange *x)
 {
     srv_request *request = &x->request;
-    /* An empty body still needs its padding. */
-    if (keeps_body(x) && grow(x, request->body_length + 1))
+    /* The padding stands in the margin of every block; an empty body has none yet. */
+    if (keeps_body(x) && grow(x, request->body_length > 0 ? request->body_length : 1))
         memset(request->body + request->body_length, 0, SRV_BODY_PADDING);
     return !x->refused_late;
 }
