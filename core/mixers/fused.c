@@ -19,6 +19,7 @@ attn_status attn_fused_open(const attn_mixer *mixer, const attn_machine *machine
                           attn_isa_name(machine->isa));
 }
 
+/* Of one query-key pair: its score and its share of the answer. */
 static double pair_flops(const attn_plan *plan)
 {
     return 2.0 * (double)(plan->shape.d + plan->shape.dv);
@@ -34,11 +35,6 @@ int attn_fused_rows(const attn_plan *plan, int64_t keys, int64_t most)
     return whole < plan->shape.n ? whole : (int)plan->shape.n;
 }
 
-double attn_fused_pair_ns(const attn_plan *plan, const attn_machine *machine)
-{
-    return pair_flops(plan) / machine->attend_flops_per_ns;
-}
-
 size_t attn_fused_bytes(const attn_plan *plan, int rows)
 {
     return plan->kernels->attend_bytes(rows, (int)plan->shape.d, (int)plan->shape.dv,
@@ -49,13 +45,14 @@ attn_status attn_fused_phase(attn_plan *plan, const attn_machine *machine, const
                              int64_t runs, int64_t tiles_a_run, double pairs, attn_error *error)
 {
     int64_t tiles;
+    double pair_ns = pair_flops(plan) / machine->attend_flops_per_ns;
     if (__builtin_mul_overflow(runs, tiles_a_run, &tiles))
         return attn_error_set(error, ATTN_INVALID, "batch",
                               "batch, heads and n make more tiles than can be counted");
     plan->phases[plan->phase_count++] = (attn_phase){
         .name = name,
         .tiles = tiles,
-        .tile_ns = pairs * attn_fused_pair_ns(plan, machine) / (double)tiles + TILE_OPEN_NS,
+        .tile_ns = pairs * pair_ns / (double)tiles + TILE_OPEN_NS,
     };
     return ATTN_OK;
 }

@@ -33,9 +33,6 @@ attn_status attn_fused_open(const attn_mixer *mixer, const attn_machine *machine
  * at most `most`. */
 int attn_fused_rows(const attn_plan *plan, int64_t keys, int64_t most);
 
-/* Predicted time of one query-key pair: its score and its share of the answer. */
-double attn_fused_pair_ns(const attn_plan *plan, const attn_machine *machine);
-
 /* Scratch bytes a tile of `rows` queries takes. */
 size_t attn_fused_bytes(const attn_plan *plan, int rows);
 
