@@ -113,47 +113,58 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Time a tile of a common shape; the best of a few runs, since noise only ever adds. */
+/* A tile of a common shape, to be timed. */
+enum {
+    ROWS = 96,
+    KEYS = 192,
+    D = 64,
+    RUNS = 5
+};
+
+/* One run over (ROWS + KEYS, D) floats, which it makes: the queries, where the answer goes too, and
+ * the keys, which are the values as well. */
+static attn_status time_tile(const attn_kernels *kernels, float *data, attn_arena *arena,
+                             double *took_ns)
+{
+    for (int i = 0; i < (ROWS + KEYS) * D; i++)
+        data[i] = (float)(i % 7) * 0.125F;
+    const attn_span span = {.step = 1, .count = KEYS, .first = -ATTN_NO_EDGE, .last = ATTN_NO_EDGE};
+    const attn_tile tile = {.q = data,
+                            .k = data + ROWS * D,
+                            .v = data + ROWS * D,
+                            .out = data,
+                            .q_stride = D,
+                            .k_stride = D,
+                            .v_stride = D,
+                            .out_stride = D,
+                            .rows = ROWS,
+                            .d = D,
+                            .dv = D,
+                            .scale = 0.125F,
+                            .spans = &span,
+                            .span_count = 1};
+    uint64_t scores = 0;
+    double start_ns = now_ns();
+    attn_status status = kernels->attend(&tile, arena, &scores);
+    *took_ns = now_ns() - start_ns;
+    return status;
+}
+
+/* The best of a few runs, since noise only ever adds. */
 static attn_status measure_attention(attn_machine *machine)
 {
-    enum {
-        ROWS = 96,
-        KEYS = 192,
-        D = 64,
-        RUNS = 5
-    };
     const attn_kernels *kernels = attn_kernels_find(machine->isa);
-    size_t bytes = kernels->attend_bytes(ROWS, D, D, false);
+    size_t bytes = attn_arena_round(kernels->attend_bytes(ROWS, D, D, false));
     float *data = aligned_alloc(ATTN_ALIGN, (ROWS + KEYS) * D * sizeof *data);
-    void *memory = aligned_alloc(ATTN_ALIGN, attn_arena_round(bytes));
+    void *memory = aligned_alloc(ATTN_ALIGN, bytes);
     attn_status status = data && memory ? ATTN_OK : ATTN_NO_MEMORY;
     double best_ns = INFINITY;
+    attn_arena arena;
+    attn_arena_init(&arena, memory, bytes);
     for (int run = 0; run < RUNS && status == ATTN_OK; run++) {
-        for (int i = 0; i < (ROWS + KEYS) * D; i++)
-            data[i] = (float)(i % 7) * 0.125F;
-        const attn_span span = {
-            .step = 1, .count = KEYS, .first = -ATTN_NO_EDGE, .last = ATTN_NO_EDGE};
-        const attn_tile tile = {.q = data,
-                                .k = data + ROWS * D,
-                                .v = data + ROWS * D,
-                                .out = data,
-                                .q_stride = D,
-                                .k_stride = D,
-                                .v_stride = D,
-                                .out_stride = D,
-                                .rows = ROWS,
-                                .d = D,
-                                .dv = D,
-                                .scale = 0.125F,
-                                .spans = &span,
-                                .span_count = 1};
-        attn_arena arena;
-        attn_arena_init(&arena, memory, attn_arena_round(bytes));
-        uint64_t scores = 0;
-        double start = now_ns();
-        status = kernels->attend(&tile, &arena, &scores);
-        double took = now_ns() - start;
-        best_ns = took < best_ns ? took : best_ns;
+        double took_ns;
+        status = time_tile(kernels, data, &arena, &took_ns);
+        best_ns = took_ns < best_ns ? took_ns : best_ns;
     }
     free(data);
     free(memory);
