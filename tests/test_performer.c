@@ -162,9 +162,11 @@ static void test_ends_of_float(void)
     for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k))
         for (int causal = 0; causal < 2; causal++) {
             float kept = ask(one, second_huge, first, causal != 0, k->isa);
-            CHECK(fabsf(kept - 7) < 1e-5F, "%s: %g beside a hidden key", attn_isa_name(k->isa), kept);
+            CHECK(fabsf(kept - 7) < 1e-5F, "%s: %g beside a hidden key", attn_isa_name(k->isa),
+                  kept);
             kept = ask(one, first_huge, second, causal != 0, k->isa);
-            CHECK(fabsf(kept - 9) < 1e-5F, "%s: %g after a hidden key", attn_isa_name(k->isa), kept);
+            CHECK(fabsf(kept - 9) < 1e-5F, "%s: %g after a hidden key", attn_isa_name(k->isa),
+                  kept);
             float overflown = ask(one, both_huge, NULL, causal != 0, k->isa);
             CHECK(isnan(overflown), "%s: %g of keys that overflow", attn_isa_name(k->isa),
                   overflown);

@@ -155,7 +155,8 @@ class Addresses(SetupCase):
         for address in ("8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "[::1:8080",
                         "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:80 80", "unix:"):
             for flag in ("--listen", "--admin-listen"):
-                done = client.run_command("serve", *SILENT, "--listen", "127.0.0.1:0", flag, address)
+                done = client.run_command("serve", *SILENT, "--listen", "127.0.0.1:0",
+                                          flag, address)
                 with self.subTest(address=address, flag=flag):
                     self.assertIn(done.returncode, (1, 2), done.stderr)
                     self.assertIn("listen", done.stderr)
@@ -245,9 +246,12 @@ class Configuration(SetupCase):
         self.refused("--log-level", "loud", mentions=("log_level",))
 
     def test_files(self):
-        for text, words in (("", ""), ("{", "line 1"), ("[]", "object"), ('{"max_quue": 1}', "max_queue"),
-                            ('{"max_queue": 1, "max_queue": 2}', ""), ('{"max_queue": true}', "max_queue"),
-                            ('{"max_queue": null}', "max_queue"), ('{"max_queue": "many"}', "max_queue"),
+        for text, words in (("", ""), ("{", "line 1"), ("[]", "object"),
+                            ('{"max_quue": 1}', "max_queue"),
+                            ('{"max_queue": 1, "max_queue": 2}', ""),
+                            ('{"max_queue": true}', "max_queue"),
+                            ('{"max_queue": null}', "max_queue"),
+                            ('{"max_queue": "many"}', "max_queue"),
                             ('{"max-queue": 1}', "max_queue"), ('{\n"x\n', "line 2")):
             path = self.file("c.json", text)
             with self.subTest(text=text):
@@ -275,8 +279,10 @@ class Healthcheck(SetupCase):
 
     def test_of_a_living_daemon(self):
         base = f"http://127.0.0.1:{client.shared().port}"
-        for path, wanted in (("/healthz", 0), ("/readyz", 0), ("/v2/health/ready", 0), ("/metrics", 0),
-                             ("/healthz?x=1", 0), ("/nope", 1), ("/", 1), ("", 1), ("/v1/attend", 1)):
+        for path, wanted in (("/healthz", 0), ("/readyz", 0), ("/v2/health/ready", 0),
+                             ("/metrics", 0),
+                             ("/healthz?x=1", 0), ("/nope", 1), ("/", 1), ("", 1),
+                             ("/v1/attend", 1)):
             with self.subTest(path=path):
                 self.assertEqual(self.check(base + path), wanted)
 
@@ -346,7 +352,8 @@ class Log(SetupCase):
 
     def test_traceparents_that_are_not(self):
         daemon = client.shared()
-        for i, trace in enumerate(("", "00", f"00-{self.TRACE}", f"ff-{self.TRACE}-00f067aa0ba902b7-01",
+        for i, trace in enumerate(("", "00", f"00-{self.TRACE}",
+                                   f"ff-{self.TRACE}-00f067aa0ba902b7-01",
                                    "00-" + "0" * 32 + "-00f067aa0ba902b7-01",
                                    f"00-{self.TRACE.upper()}-00f067aa0ba902b7-01",
                                    f"00-{self.TRACE}-0000000000000000-01",
@@ -362,7 +369,8 @@ class Log(SetupCase):
                                          "traceparent": f"00-{self.TRACE}-00f067aa0ba902b7-01"})
         line = self.line_with(daemon, "log-text-1")
         self.assertRegex(line, r"\A\d{4}-\S+Z info  request ")
-        for word in ("request_id=log-text-1", f"trace_id={self.TRACE}", "status=200", "backend=exact"):
+        for word in ("request_id=log-text-1", f"trace_id={self.TRACE}", "status=200",
+                     "backend=exact"):
             self.assertIn(word, line.split())
 
     def test_nothing_a_client_sends_makes_a_line_of_its_own(self):
@@ -387,8 +395,7 @@ class Surroundings(SetupCase):
             ["localedef", "-i", "de_DE", "-f", "UTF-8", locale], capture_output=True, check=False)
         if not made or made.returncode != 0:
             self.skipTest("SKIP: localedef cannot make de_DE.UTF-8 here")
-        # glibc's newlocale, which p11-kit calls as it is loaded, leaks what LOCPATH said: no fault of
-        # the daemon's.
+        # glibc's newlocale, which p11-kit calls as it is loaded, leaks what LOCPATH said.
         environment = {"LOCPATH": self.folder, "LC_ALL": "de_DE.UTF-8",
                        "ASAN_OPTIONS": "detect_leaks=0"}
         with mock.patch.dict(os.environ, environment):

@@ -6,7 +6,6 @@ import random
 import threading
 import time
 
-import client
 import safetensors
 import work
 from exposition import value
