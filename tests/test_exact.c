@@ -362,8 +362,8 @@ static void test_workspace_is_constant(void)
     }
 }
 
-/* The predicted time is the visible pairs (key masks aside) at the machine's speed, and no more than
- * a few microseconds a tile. */
+/* The predicted time is the visible pairs (key masks aside) at the machine's speed, and no more
+ * than a few microseconds a tile. */
 static void test_predicted_time(void)
 {
     static mask_arrays masks;

@@ -9,12 +9,12 @@
 
 typedef enum tile_band {
     TILE_FULL,
-    TILE_CAUSAL, /* aligned bottom-right */
-    TILE_WINDOW, /* both edges */
-    TILE_LATE,   /* rows of one panel whose first visible key lies in different blocks of keys */
-    TILE_PIECES, /* three spans with gaps and edges of their own */
+    TILE_CAUSAL,  /* aligned bottom-right */
+    TILE_WINDOW,  /* both edges */
+    TILE_LATE,    /* rows of one panel whose first visible key lies in different blocks of keys */
+    TILE_PIECES,  /* three spans with gaps and edges of their own */
     TILE_STRIDED, /* every third key, half of them behind an edge */
-    TILE_BANDS   /* how many there are */
+    TILE_BANDS    /* how many there are */
 } tile_band;
 
 typedef enum tile_mask {
