@@ -127,7 +127,7 @@ $B/bench_%: $B/obj/tests/bench/bench_%.o $(bench_support_o) $(server_o) $B/libat
 $B/obj/%_avx2.o: CFLAGS += $(FLAGS_avx2)
 $B/obj/%_avx512.o: CFLAGS += $(FLAGS_avx512)
 # Drawn numbers are the same on every machine: no contraction into multiply-adds.
-$B/obj/core/random.o: CFLAGS += -ffp-contract=off
+$B/obj/core/random.o $B/obj/core/mixers/directions.o: CFLAGS += -ffp-contract=off
 $B/obj/server/version.o: CPPFLAGS += -DATTND_VERSION='"$(VERSION)"' -DATTND_REVISION='"$(REVISION)"'
 
 $B/obj/%.o: %.c

@@ -33,8 +33,11 @@ bool srv_exchange_close_body(srv_exchange *x);
 /* Queue request->answer. False ends the connection. */
 bool srv_exchange_send(srv_exchange *x);
 
-/* The labels that a request is counted under. */
+/* The route that a request is counted under. */
 const char *srv_exchange_route(const srv_exchange *x);
+
+/* Count a request by the status of its answer, sent or not. */
+void srv_exchange_count(const srv_exchange *x);
 
 /* The log line of a request that is over. */
 void srv_exchange_log(const srv_exchange *x, double seconds);

@@ -234,11 +234,20 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     return x->dispatched ? send_answer(x) : dispatch(x);
 }
 
-static void count_unsent(const srv_exchange *x)
+/* The client went away, or was sent away for taking too long. An answer that was ready keeps its
+ * status, though nobody read it. */
+static void count_unsent(srv_exchange *x)
 {
+    srv_answer *answer = &x->request.answer;
     if (!x->request.left)
         srv_metrics_add(x->request.server->metrics, SRV_METRIC_REQUESTS_CANCELLED, 1,
-                        SRV_LABELS(x->answered ? "send" : "receive"));
+                        SRV_LABELS(answer->status ? "send" : "receive"));
+    if (!answer->status) {
+        answer->status = srv_problem_http(SRV_PROBLEM_CANCELLED);
+        answer->problem_type = srv_problem_type(SRV_PROBLEM_CANCELLED);
+    }
+    if (!x->answered)
+        srv_exchange_count(x);
 }
 
 /* The last of a request, answered or not. */
@@ -256,12 +265,12 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     double seconds = (double)(now_ns - request->arrived_ns) * 1e-9;
     srv_metrics_observe(server->metrics, SRV_METRIC_HTTP_REQUEST_DURATION, seconds,
                         SRV_LABELS(srv_exchange_route(x)));
-    srv_exchange_log(x, seconds);
     srv_peer_set(x->peer, SRV_PEER_IDLE, now_ns);
     if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK)
         count_unsent(x);
     else if (x->unread)
         srv_loop_linger(server->loop, socket_of(connection));
+    srv_exchange_log(x, seconds);
     server->in_flight--;
     server->accepted -= request->accepted;
     srv_answer_free(&request->answer);

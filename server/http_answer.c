@@ -87,7 +87,7 @@ const char *srv_exchange_route(const srv_exchange *x)
     return x->request.route ? x->request.route->path : "other";
 }
 
-static void count_answer(const srv_exchange *x)
+void srv_exchange_count(const srv_exchange *x)
 {
     char code[8];
     snprintf(code, sizeof code, "%d", x->request.answer.status);
@@ -111,7 +111,7 @@ bool srv_exchange_send(srv_exchange *x)
         MHD_destroy_response(response);
         return false;
     }
-    count_answer(x);
+    srv_exchange_count(x);
     x->answered = true;
     srv_peer_set(x->peer, SRV_PEER_SEND, srv_now_ns());
     enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)answer->status, response);

@@ -361,7 +361,8 @@ void srv_loop_close(srv_loop *loop)
     for (int i = 0; i < loop->listener_count; i++) {
         uv_close((uv_handle_t *)&loop->listeners[i].epoll, NULL);
         MHD_stop_daemon(loop->listeners[i].daemon);
-        srv_unlisten(loop->listeners[i].address);
+        if (!loop->quiesced) /* else its file may be a successor's by now */
+            srv_unlisten(loop->listeners[i].address);
     }
     srv_lingers_end(&loop->lingers);
     uv_run(&loop->uv, UV_RUN_DEFAULT);

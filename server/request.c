@@ -8,7 +8,7 @@ void srv_request_refuse(srv_request *request, srv_problem problem)
 {
     srv_answer_problem(&request->answer, &problem, request->path, request->id.text);
     const char *reason = srv_problem_reason(problem.id);
-    if (reason[0])
+    if (reason[0] && !request->left) /* who left is counted as cancelled, and only so */
         srv_metrics_add(request->server->metrics, SRV_METRIC_REQUESTS_REJECTED, 1,
                         SRV_LABELS(reason));
 }
@@ -63,7 +63,8 @@ static void settle_unwanted(srv_request *request, bool started)
                                                      "the client closed the connection"));
         srv_metrics_add(request->server->metrics, SRV_METRIC_REQUESTS_CANCELLED, 1,
                         SRV_LABELS(started ? "compute" : "queue"));
-    } else if (request->drained && request->answer.status != 200) {
+    } else if (request->drained &&
+               request->answer.status == srv_problem_http(SRV_PROBLEM_CANCELLED)) {
         srv_request_refuse(request, srv_problem_make(SRV_PROBLEM_UNAVAILABLE, NULL,
                                                      "attnd shut down before the work was done; "
                                                      "ask another instance"));

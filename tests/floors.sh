@@ -165,10 +165,29 @@ text_rules() {
         rule 'no path of one machine'
 }
 
+# Words on standard input that a document lacks.
+missing_from() {
+    sort -u | while read -r word; do
+        grep -qF "\`$word\`" "$1" || echo "$1 does not mention $word"
+    done
+}
+
+document_rules() {
+    sed -n 's/^SETTING(\([a-z_]*\),.*/\1/p' server/config.def |
+        missing_from server/docs/operations.md | rule 'every configuration key is documented'
+    sed -n 's/^FAMILY([A-Z]*, [A-Z_]*, "\([a-z_]*\)".*/\1/p' server/metrics.def |
+        missing_from server/docs/operations.md | rule 'every metric is documented'
+    sed -n 's/^PROBLEM([A-Z_]*, [0-9]*, "\([a-z_]*\)".*/\1/p' server/problem.def |
+        missing_from server/docs/operations.md | rule 'every refusal is documented'
+    sed -n 's/^ROUTE("[A-Z]*", "\([^"]*\)".*/\1/p' server/routes.def |
+        missing_from server/docs/api.md | rule 'every route is documented'
+}
+
 strip_comments
 include_rules
 behaviour_rules
 text_rules
+document_rules
 passed=$(grep -c passed "$tally")
 failed=$(grep -c failed "$tally")
 echo "floors: $passed passed, $failed failed"

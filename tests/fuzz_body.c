@@ -1,9 +1,8 @@
 /* libFuzzer target: the body reader, in small slices, against jansson's reading of the whole text.
  *
- *   clang -g -O1 -fsanitize=fuzzer,address,undefined ... tests/fuzz_body.c server/codec/[a-z]*.c
- *
- * Whatever the reader accepts, jansson must accept, and every number must be the one jansson reads.
- * Texts that jansson takes and the reader refuses are fine: jansson knows nothing of shapes. */
+ * The input is a byte, which gives the size of a slice, and then the body. Whatever the reader
+ * accepts, jansson must accept, and every number must be the one jansson reads. Texts that jansson
+ * takes and the reader refuses are fine: jansson knows nothing of shapes. */
 #include "server/codec/body.h"
 
 #include <jansson.h>

@@ -84,16 +84,21 @@ attn_run attn_fused_place(const attn_plan *plan, int64_t tile)
                       .rows = (int)(left < plan->tile_rows ? left : plan->tile_rows)};
 }
 
+void attn_fused_clear(const attn_plan *plan, const attn_mix_io *io, const attn_run *run, int from)
+{
+    for (int r = from; r < run->rows; r++) {
+        float *out = attn_view_row(io->out, run->b, run->h, run->first + r * run->step);
+        for (int64_t c = 0; c < plan->shape.dv; c++)
+            out[c] = 0;
+    }
+}
+
 int attn_fused_clear_padding(const attn_plan *plan, const attn_mix_io *io, const attn_run *run)
 {
     int64_t valid = attn_valid_rows(plan, run->b);
     int64_t real = valid > run->first ? (valid - run->first + run->step - 1) / run->step : 0;
     int rows = real < run->rows ? (int)real : run->rows;
-    for (int r = rows; r < run->rows; r++) {
-        float *out = attn_view_row(io->out, run->b, run->h, run->first + r * run->step);
-        for (int64_t c = 0; c < plan->shape.dv; c++)
-            out[c] = 0;
-    }
+    attn_fused_clear(plan, io, run, rows);
     return rows;
 }
 

@@ -50,6 +50,9 @@ int64_t attn_valid_rows(const attn_plan *plan, int64_t b);
  * come first: under a causal mask they are the longest. */
 attn_run attn_fused_place(const attn_plan *plan, int64_t tile);
 
+/* The answers of rows [from, run->rows) of a run become 0. */
+void attn_fused_clear(const attn_plan *plan, const attn_mix_io *io, const attn_run *run, int from);
+
 /* Rows of a run that are not padding; the answers of the others become 0. */
 int attn_fused_clear_padding(const attn_plan *plan, const attn_mix_io *io, const attn_run *run);
 

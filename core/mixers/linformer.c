@@ -42,14 +42,22 @@ static layout layout_of(const attn_plan *plan)
     return at;
 }
 
+static bool sees_any_key(const attn_plan *plan, int64_t b)
+{
+    const uint8_t *mask = plan->params.mask.key_mask;
+    int64_t length = attn_valid_keys(plan, b), j = 0;
+    while (mask && j < length && !mask[b * plan->shape.m + j])
+        j++;
+    return j < length;
+}
+
 /* Rows of K' that batch row b has: 0 when it has no visible key. */
 static int64_t projected_keys(const attn_plan *plan, int64_t b)
 {
-    const attn_mask *mask = &plan->params.mask;
     int64_t length = attn_valid_keys(plan, b), k = plan->params.k;
-    if (mask->key_mask && !memchr(mask->key_mask + b * plan->shape.m, 1, (size_t)plan->shape.m))
+    if (!sees_any_key(plan, b))
         return 0;
-    return plan->params.projection == ATTN_MEAN || length == 0 ? (length < k ? length : k) : k;
+    return plan->params.projection == ATTN_MEAN && length < k ? length : k;
 }
 
 static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_error *error)

@@ -380,9 +380,13 @@ static void run_causal(const attn_plan *plan, const attn_mix_io *io, int64_t til
     const attn_shape *s = &plan->shape;
     int64_t offset = s->m - s->n, blocks = chunk_count(plan), head = tile / blocks;
     int64_t chunk = tile % blocks, from = chunk * CAUSAL_CHUNK - offset;
-    /* Rows before the first key see nothing and go with the first chunk. */
     attn_run at = {.b = head / s->heads, .h = head % s->heads, .step = 1};
-    at.first = from < 0 || chunk == 0 ? 0 : from;
+    if (chunk == 0 && from > 0) {
+        /* Rows before the first key: there may be many, and they see nothing. */
+        at.rows = (int)from;
+        attn_fused_clear(plan, io, &at, 0);
+    }
+    at.first = from > 0 ? from : 0;
     int64_t end = from + CAUSAL_CHUNK < s->n ? from + CAUSAL_CHUNK : s->n;
     if (end <= at.first)
         return;

@@ -109,8 +109,8 @@ static srv_body_step keep_mark(srv_body *body, state next, attn_error *error)
 
 /* Keys */
 
-/* Parse as jansson does. When its allocations fail it may blame the syntax, or drop a byte and go
- * on: *starved tells. */
+/* Parse as jansson does. When its allocations fail it may blame the syntax, or drop a byte of a
+ * token and go on: *starved tells, unless a number follows, for which jansson resets errno. */
 static json_t *load(const char *text, size_t length, size_t flags, json_error_t *cause,
                     bool *starved)
 {
@@ -296,6 +296,12 @@ static srv_body_step parse_rest(srv_body *body, attn_error *error)
 {
     json_error_t cause;
     bool starved;
+    /* jansson 2.14 takes a NUL right after a number for white space. */
+    if (memchr(body->rest.bytes, '\0', body->rest.used)) {
+        attn_error_set(error, ATTN_MALFORMED, NULL,
+                       "the body is not valid JSON: it holds a NUL byte");
+        return SRV_BODY_FAULT;
+    }
     body->fields =
         load(body->rest.bytes, body->rest.used, JSON_REJECT_DUPLICATES, &cause, &starved);
     srv_buffer_close(&body->rest);

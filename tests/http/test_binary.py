@@ -1,8 +1,7 @@
-"""safetensors in and out of /v1/attend and /v1/plan: the same answers as JSON, and hostile bodies."""
+"""safetensors in and out: the same answers as in JSON, every option by query, hostile bodies."""
 
 import itertools
 import json
-import unittest
 
 import client
 import numpy as np
@@ -73,7 +72,8 @@ class Encodings(BinaryCase):
                 self.same_bits(got, wanted, "binary in, binary out")
                 mixed = self.post(tensors, options)
                 self.assertEqual(mixed.headers["Content-Type"], "application/json")
-                self.same_bits(client.decode(mixed.json["output"])[0], wanted, "binary in, JSON out")
+                got, _ = client.decode(mixed.json["output"])
+                self.same_bits(got, wanted, "binary in, JSON out")
                 for form in ("nested", "flat", "base64"):
                     answer = self.daemon.post("/v1/attend", as_json(tensors, form, **options),
                                               {"Accept": safetensors.TYPE})
@@ -140,7 +140,8 @@ class Encodings(BinaryCase):
         self.bad(safetensors.dump(huge), 422, ("non_finite",), ["output[1]"])
 
     def test_accept(self):
-        for accept, binary in ((safetensors.TYPE, True), ("*/*", False), ("application/json", False),
+        for accept, binary in ((safetensors.TYPE, True), ("*/*", False),
+                               ("application/json", False),
                                ("application/json, " + safetensors.TYPE, True),
                                (safetensors.TYPE.upper(), True)):
             with self.subTest(accept=accept):
@@ -388,7 +389,8 @@ class Query(BinaryCase):
         daemon = self.daemon
         keys = {name: np.ones((2, 1), np.float32) for name in QKV}
         self.refused_query("backend=exact&params.window=3", "params.window", ["window", "exact"])
-        planned = safetensors.post(daemon, {**keys, "k": np.ones((4096, 1)), "v": np.ones((4096, 1))},
+        keys["k"] = keys["v"] = np.ones((4096, 1), np.float32)
+        planned = safetensors.post(daemon, keys,
                                    {"hints.long_range": True}, path="/v1/plan").json
         self.assertEqual(planned["route"]["rule"], "medium")
 
@@ -403,9 +405,11 @@ class Query(BinaryCase):
 
     def test_unknown(self):
         for query, name in (("casual=true", "casual"), ("params.windw=1", "params.windw"),
-                            ("hints.x=1", "hints.x"), ("window=3", "window"), ("params=1", "params"),
+                            ("hints.x=1", "hints.x"), ("window=3", "window"),
+                            ("params=1", "params"),
                             ("params.=1", "params."), (".window=1", ".window"),
-                            ("params.window.x=1", "params.window.x"), ("q=1", "q"), ("shape.n=3", "shape"),
+                            ("params.window.x=1", "params.window.x"), ("q=1", "q"),
+                            ("shape.n=3", "shape"),
                             ("Causal=true", "Causal"), ("=true", ""), ("causal[]=true", "causal[]"),
                             ("x" * 300 + "=1", "xxx")):
             with self.subTest(query=query[:40]):
@@ -414,7 +418,8 @@ class Query(BinaryCase):
 
     def test_duplicates(self):
         for query, name in (("causal=true&causal=true", "causal"), ("scale=1&scale=2", "scale"),
-                            ("lengths=2&lengths=2", "lengths"), ("causal=true&c%61usal=false", "causal"),
+                            ("lengths=2&lengths=2", "lengths"),
+                            ("causal=true&c%61usal=false", "causal"),
                             ("params.seed=1&causal=true&params.seed=1", "params.seed")):
             with self.subTest(query=query):
                 self.refused_query(query, name, ["twice"])
@@ -464,8 +469,10 @@ class Tensors(BinaryCase):
         def shapes(q, k, v):
             return {name: np.ones(shape) for name, shape in zip(QKV, (q, k, v))}
 
-        for tensors, name in ((shapes((4,), (4,), (4,)), "q"), (shapes((2, 2), (2, 2), (1, 2, 2)), "v"),
-                              (shapes((2, 2), (2, 3), (2, 2)), "k"), (shapes((2, 2), (2, 2), (3, 2)), "v"),
+        for tensors, name in ((shapes((4,), (4,), (4,)), "q"),
+                              (shapes((2, 2), (2, 2), (1, 2, 2)), "v"),
+                              (shapes((2, 2), (2, 3), (2, 2)), "k"),
+                              (shapes((2, 2), (2, 2), (3, 2)), "v"),
                               (shapes((3, 2, 2), (2, 2, 2), (2, 2, 2)), ""),
                               (shapes((2, 1, 2, 2), (1, 1, 2, 2), (1, 1, 2, 2)), "k"),
                               (shapes((1,) * 5, (1,) * 5, (1,) * 5), "q"),
@@ -511,7 +518,8 @@ class Hostile(BinaryCase):
         one = entry("F32", [4], 0, 16)
         for why, second, size, word in (
                 ("overlap", entry("F32", [4], 8, 24), 24, "overlap"),
-                ("the same bytes", one, 16, "overlap"), ("gap", entry("F32", [4], 20, 36), 36, "gap"),
+                ("the same bytes", one, 16, "overlap"),
+                ("gap", entry("F32", [4], 20, 36), 36, "gap"),
                 ("too short", entry("F32", [4], 16, 28), 28, "16"),
                 ("backwards", entry("F32", [4], 32, 16), 32, "begin"),
                 ("past the end", entry("F32", [4], 16, 32), 28, "truncated"),
@@ -535,11 +543,14 @@ class Hostile(BinaryCase):
 
     def test_headers(self):
         good = '{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
-        for header in (b"", b"[]", b"null", b"5", b"{", b'{"q"}', b'{"q":}', b'{"q":5}', b'{"q":[]}',
-                       b'{"q":{}}', b"\xff\xfe{}", b"{}\0", b"{}x", b" {}", b'{"q":' + b"[" * 100_000,
+        for header in (b"", b"[]", b"null", b"5", b"{", b'{"q"}', b'{"q":}', b'{"q":5}',
+                       b'{"q":[]}',
+                       b'{"q":{}}', b"\xff\xfe{}", b"{}\0", b"{}x", b" {}", 
+                       b'{"q":' + b"[" * 100_000,
                        b'{"q":{"dtype":' + b'{"a":' * 50_000,
                        '{"q":%s,}' % good, '{"q":%s "k":%s}' % (good, good),
-                       '{"q":{"dtype":"F32","shape":[1]}}', '{"q":{"shape":[1],"data_offsets":[0,4]}}',
+                       '{"q":{"dtype":"F32","shape":[1]}}',
+                       '{"q":{"shape":[1],"data_offsets":[0,4]}}',
                        '{"q":{"dtype":"F32","data_offsets":[0,4]}}',
                        '{"q":{"dtype":5,"shape":[1],"data_offsets":[0,4]}}',
                        '{"q":{"dtype":"F32","shape":1,"data_offsets":[0,4]}}',

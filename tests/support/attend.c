@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 const attn_kernels *kernels_after(const attn_kernels *kernels)
 {
@@ -54,8 +55,10 @@ static attn_status run_phase(const attn_mix_io *io, int phase, attend_order orde
         status = plan->mixer->run(plan, io, phase, turn[i], &arena);
         peak = arena.peak > peak ? arena.peak : peak;
     }
-    for (int64_t i = 0; i < tiles && status == ATTN_OK; i++)
+    for (int64_t i = 0; i < tiles; i++) {
         result->scores += io->scores[i];
+        io->scores[i] = 0;
+    }
     if (plan->shared_bytes + peak > result->peak_bytes)
         result->peak_bytes = plan->shared_bytes + peak;
     free(turn);
@@ -87,9 +90,10 @@ attn_status attend_run(const attend_call *call, attend_result *result, attn_erro
     attn_machine machine = attend_machine(call->isa, 0);
     attn_mix_params params;
     attn_mix_params_init(&params, call->shape.d);
+    if (call->params)
+        params = *call->params;
     params.mask = call->mask;
-    if (call->scale != 0)
-        params.scale = call->scale;
+    params.scale = call->scale != 0 ? call->scale : attn_default_scale(call->shape.d);
     const attn_mixer *mixer = attn_mixer_find(call->mixer ? call->mixer : "exact");
     attn_status status = attn_mixer_plan(mixer, &machine, &params, &call->shape, plan, error);
     if (status != ATTN_OK)
@@ -103,6 +107,11 @@ attn_status attend_run(const attend_call *call, attend_result *result, attn_erro
         posix_memalign(&scratch, ATTN_ALIGN, plan->scratch_bytes) != 0)
         status = attn_error_set(error, ATTN_NO_MEMORY, NULL, "no memory to run the plan in");
     io.shared = shared;
+    /* NaN, for whoever reads before writing. */
+    if (status == ATTN_OK) {
+        memset(shared, 0xFF, plan->shared_bytes);
+        memset(scratch, 0xFF, plan->scratch_bytes);
+    }
     for (int p = 0; p < plan->phase_count && status == ATTN_OK; p++)
         status = run_phase(&io, p, call->order, scratch, result);
     free(io.scores);

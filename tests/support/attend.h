@@ -15,11 +15,13 @@ typedef enum attend_order {
 typedef struct attend_call {
     const char *mixer; /* NULL: exact */
     attn_isa isa;
-    int tile_rows;       /* cut the rows into such tiles whatever the plan says; 0: as it says */
-    attend_order order;  /* of the tiles */
+    int tile_rows;      /* cut the rows into such tiles whatever the plan says; 0: as it says */
+    attend_order order; /* of the tiles */
     attn_shape shape;
     attn_mask mask;
     float scale; /* 0: the default */
+    const attn_mix_params
+        *params; /* whose scale and mask give way to those above; NULL: defaults */
     attn_view q, k, v, out;
 } attend_call;
 

@@ -154,8 +154,8 @@ bool tile_sees(const tile_case *c, int r, int j)
     for (int s = 0; s < c->tile.span_count; s++) {
         const attn_span *span = &c->spans[s];
         int64_t ordinal = (j - span->begin) / span->step;
-        bool in_span = j >= span->begin && ordinal * span->step == j - span->begin &&
-                       ordinal < span->count;
+        bool in_span =
+            j >= span->begin && ordinal * span->step == j - span->begin && ordinal < span->count;
         if (in_span && ordinal >= span->first + r && ordinal <= span->last + r)
             return true;
     }
@@ -203,7 +203,7 @@ const float *tile_answer(const tile_case *c, int r)
 
 const char *tile_describe(const tile_case *c, attn_isa isa)
 {
-    static const char *const bands[] = {"full", "causal", "window", "late", "pieces"};
+    static const char *const bands[] = {"full", "causal", "window", "late", "pieces", "strided"};
     static const char *const masks[] = {"unmasked", "visible", "alternate", "runs",
                                         "sparse",   "hidden",  "hole"};
     static char text[200];

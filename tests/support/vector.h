@@ -6,6 +6,10 @@
 #include "tests/support/attend.h"
 
 typedef struct test_vector {
+    char mixer[16];
+    attn_mix_params params; /* the defaults, and what the file says; scale and mask stand below */
+    double tolerance;       /* absolute, of a float32 answer; 0: follows from the tensors */
+    float *e, *f, *omega;   /* params' tensors, or NULL */
     attn_shape shape;
     float scale;
     attn_mask mask; /* of which the arrays are the vector's own */

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Write reference vectors for exact attention: usage make_vectors.py OUTDIR.
+"""Write reference vectors for exact attention and its variants: usage make_vectors.py OUTDIR.
 
 The format stands in README.md beside this file. Every tensor comes from a seed that follows from
 the case's place in the list, so two runs write the same bytes.
@@ -23,6 +23,13 @@ Case = namedtuple("Case", "name batch heads kv_heads n m d dv causal lengths mas
 # Stands wherever no query looks. Finite, and so large that as a logit it beats every honest one: a
 # mask that only adds a penalty shows at once.
 GARBAGE = 1e30
+
+# How far a window or pattern may be off besides what exact attention may: its softmax is put down
+# between two phases as answer / sum, which is two roundings of |answer| <= the largest |v|.
+TWO_PHASES = 2 * reference.ROUNDING
+
+# A case that a variant answers. params are those of a request; given holds sizes of tensors.
+Variant = namedtuple("Variant", "mixer params given case")
 
 
 def random_mask(rng, batch, m):
@@ -105,6 +112,66 @@ def edge_cases():
     yield Case("edge_empty_rows_causal", 1, 2, 2, 200, 3, 8, 8, True, None, None, 1)
 
 
+def variant_shapes():
+    """An endless round of cases: every grouping, relation of n and m, mask, and odd columns."""
+    heads = itertools.cycle([(4, 2), (2, 2), (3, 1)])
+    sizes = itertools.cycle([(73, 73), (1, 1), (30, 200), (49, 49), (97, 60), (1, 97), (49, 50),
+                             (8, 1), (25, 25), (1, 200), (60, 97)])
+    columns = itertools.cycle([(8, 8), (3, 5), (9, 3), (1, 8), (8, 1), (5, 7), (7, 9)])
+    masks = itertools.cycle([None, "lengths", "random", "empty", "hidden"])
+    for h, g in heads:
+        n, m = next(sizes)
+        d, dv = next(columns)
+        mask = next(masks)
+        lengths = [m // 2, m] if mask == "lengths" else [0, m] if mask == "empty" else None
+        yield Case(f"{h}over{g}_n{n}_m{m}_{mask or 'full'}", 2, h, g, n, m, d, dv, False, lengths,
+                   None if lengths else mask, 1)
+
+
+def variant_cases():
+    """Every parameter of every variant, among shapes that take turns."""
+    shapes = variant_shapes()
+    for (mixer, params), causal in itertools.product(banded_params(), (False, True)):
+        for case in itertools.islice(shapes, 2):
+            yield Variant(mixer, params, {}, case._replace(causal=causal))
+    for params, given in linformer_params():
+        for case in itertools.islice(shapes, 2):
+            yield Variant("linformer", params, given, case)
+    for coverage in (-400, 100):
+        given = {"coverage": coverage, "each": False, "f": True}
+        yield Variant("linformer", {"k": 7}, given, long_case()._replace(gain=0.25))
+    yield Variant("linformer", {"k": 77}, {}, long_case()._replace(gain=0.25))
+    for features, causal, gain in itertools.product((1, 7, 40), (False, True), (1, 30)):
+        for case in itertools.islice(shapes, 3):
+            yield Variant("performer", {}, {"omega": features},
+                          case._replace(causal=causal, gain=gain))
+    for causal in (False, True):
+        yield Variant("performer", {}, {"omega": 16}, long_case()._replace(causal=causal))
+
+
+def long_case():
+    """Longer than the chunks that any variant works in, with a batch row that is empty."""
+    return Case("long", 2, 1, 1, 30, 2200, 5, 3, False, [0, 2200], None, 1)
+
+
+def banded_params():
+    """Windows and patterns: single keys, ordinary sizes, and more than there are keys."""
+    for window in (1, 2, 7, 64, 1000):
+        yield "window", {"window": window}
+    for pattern, stride in itertools.product(("strided", "fixed", "local"), (0, 1, 7, 50, 1000)):
+        for summary in (1, 3, 2000) if pattern == "fixed" else (1,):
+            yield "sparse", {"pattern": pattern, "stride": stride, "summary": summary}
+
+
+def linformer_params():
+    """Segments, and learned projections that cover more, just or less than there is."""
+    for k in (1, 2, 5, 7, 30, 64, 1000):
+        yield {"k": k}, {}
+    for k, coverage, each, f in itertools.product((1, 33), (-30, 0, 25), (False, True),
+                                                  (False, True)):
+        yield {"k": k}, {"coverage": coverage, "each": each, "f": f}
+
+
 def build(case, seed):
     """The case's tensors and masks: (q, k, v, lengths, key_mask)."""
     rng = np.random.default_rng(seed)
@@ -128,16 +195,62 @@ def spoil_hidden(case, key_mask, q, k, v):
             q[b][:, case.lengths[b]:] = GARBAGE
 
 
-def write(path, q, k, v, causal, lengths, key_mask):
-    """One file: a line of sizes, the float32 inputs, the masks, the float64 answer."""
+def given_tensors(variant, seed):
+    """Projections or directions that the variant is given, by name."""
+    rng = np.random.default_rng([seed, 1])
+    given, case = variant.given, variant.case
+    tensors = {}
+    if "omega" in given:
+        tensors["omega"] = rng.standard_normal((given["omega"], case.d))
+    if "coverage" in given:
+        shape = (case.kv_heads if given["each"] else 1, variant.params["k"],
+                 max(case.m + given["coverage"], 1))
+        for name in ("e", "f") if given["f"] else ("e",):
+            tensors[name] = rng.standard_normal(shape) / np.sqrt(shape[2])
+    return {name: x.astype(np.float32) for name, x in tensors.items()}
+
+
+def answer(variant, tensors, arrays, options):
+    """(float64 answer, bound on a float32 one) of a variant."""
+    case, params, v = variant.case, variant.params, arrays[2]
+    masks = {name: options[name] for name in ("lengths", "key_mask", "scale")}
+    if variant.mixer == "linformer":
+        rest = {**tensors, **masks, "segments": params["k"]}
+        return reference.linformer(*arrays, **rest), reference.linformer_tolerance(*arrays, **rest)
+    if variant.mixer == "performer":
+        rest = {**tensors, **masks}
+        return (reference.performer(*arrays, causal=case.causal, **rest),
+                reference.performer_tolerance(*arrays, **rest))
+    pattern = reference.window_pattern if variant.mixer == "window" else reference.sparse_pattern
+    largest = np.abs(v[np.abs(v) < GARBAGE]).max(initial=0)
+    return (reference.attend(*arrays, causal=case.causal, **masks,
+                             pattern=pattern(case.n, case.m, case.causal, **params)),
+            largest * (1e-6 + TWO_PHASES))
+
+
+def params_line(variant, tensors, tolerance):
+    """The second line: the mixer and its parameters as name=value."""
+    words = dict(variant.params)
+    if "e" in tensors:
+        words["projection_heads"], _, words["projection_length"] = tensors["e"].shape
+        words["f"] = int("f" in tensors)
+    if "omega" in tensors:
+        words["features"] = len(tensors["omega"])
+    words["tolerance"] = f"{tolerance:.9g}"
+    return " ".join([variant.mixer, *(f"{name}={value}" for name, value in words.items())])
+
+
+def write(path, line, arrays, options, tensors, expected):
+    """One file: a line of sizes, one of parameters, the inputs, the masks, the float64 answer."""
+    q, k, v = arrays
     batch, heads, n, d = q.shape
     kv_heads, m, dv = v.shape[1:]
-    scale = float(np.float32(1 / np.sqrt(d)))  # the engine's scale is a float32
-    expected = reference.attend(q, k, v, causal, lengths, key_mask, scale)
-    flags = f"{int(causal)} {int(lengths is not None)} {int(key_mask is not None)}"
+    lengths, key_mask = options["lengths"], options["key_mask"]
+    flags = f"{int(options['causal'])} {int(lengths is not None)} {int(key_mask is not None)}"
     with open(path, "wb") as file:
-        file.write(f"{batch} {heads} {kv_heads} {n} {m} {d} {dv} {flags} {scale:.17g}\n".encode())
-        for x in (q, k, v):
+        file.write(f"{batch} {heads} {kv_heads} {n} {m} {d} {dv} {flags} "
+                   f"{options['scale']:.17g}\n{line}\n".encode())
+        for x in (*arrays, *(tensors[name] for name in ("e", "f", "omega") if name in tensors)):
             file.write(x.astype("<f4").tobytes())
         if lengths is not None:
             file.write(np.asarray(lengths, dtype="<i8").tobytes())
@@ -146,16 +259,42 @@ def write(path, q, k, v, causal, lengths, key_mask):
         file.write(expected.astype("<f8").tobytes())
 
 
+def options_of(arrays, causal, lengths, key_mask):
+    """The options of a call; its scale is the engine's, a float32."""
+    scale = float(np.float32(1 / np.sqrt(arrays[0].shape[3])))
+    return {"causal": causal, "lengths": lengths, "key_mask": key_mask, "scale": scale}
+
+
+def write_exact(path, arrays, options):
+    """Its tolerance follows from the tensors and is left to the reader."""
+    write(path, "exact", arrays, options, {}, reference.attend(*arrays, **options))
+
+
+def write_variant(folder, seed, variant):
+    """Into a folder of its own: what reads exact vectors need not know of variants."""
+    *arrays, lengths, key_mask = build(variant.case, seed)
+    options = options_of(arrays, variant.case.causal, lengths, key_mask)
+    tensors = given_tensors(variant, seed)
+    expected, tolerance = answer(variant, tensors, arrays, options)
+    line = params_line(variant, tensors, tolerance)
+    path = os.path.join(folder, f"{variant.mixer}_{variant.case.name}_{seed}.vec")
+    write(path, line, arrays, options, tensors, expected)
+
+
 def main(folder):
-    """Write every case into `folder`."""
-    os.makedirs(folder, exist_ok=True)
+    """Write every case into `folder`, those of variants into a folder inside it."""
+    variants = os.path.join(folder, "variants")
+    os.makedirs(variants, exist_ok=True)
     cases = itertools.chain(grid_cases(), size_cases(), edge_cases())
     for seed, case in enumerate(cases):
-        q, k, v, lengths, key_mask = build(case, seed)
-        path = os.path.join(folder, case.name + ".vec")
-        write(path, q, k, v, case.causal, lengths, key_mask)
-    q, k, v = (x[None] for x in samples.trained_like())
-    write(os.path.join(folder, "trained_like_causal.vec"), q, k, v, True, None, None)
+        *arrays, lengths, key_mask = build(case, seed)
+        write_exact(os.path.join(folder, case.name + ".vec"), arrays,
+                    options_of(arrays, case.causal, lengths, key_mask))
+    arrays = [x[None] for x in samples.trained_like()]
+    write_exact(os.path.join(folder, "trained_like_causal.vec"), arrays,
+                options_of(arrays, True, None, None))
+    for seed, variant in enumerate(variant_cases()):
+        write_variant(variants, seed, variant)
 
 
 if __name__ == "__main__":

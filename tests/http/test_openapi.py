@@ -1,0 +1,173 @@
+"""GET /openapi.json: a valid document that says what the daemon does, no more and no less."""
+
+import unittest
+
+import client
+from test_errors import GOOD
+
+METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+# Everything that may be there; what answers 404 is not, and then not in the document either.
+CANDIDATES = ("/", "/v1/attend", "/v1/plan", "/v1/analyze", "/v1/models", "/v2", "/v2/health/live",
+              "/v2/health/ready", "/healthz", "/readyz", "/metrics", "/openapi.json",
+              "/v2/repository/index", "/v1", "/v1/streams")
+WRONG = {"boolean": "yes", "integer": "many", "number": "much", "string": 5, "array": "list",
+         "object": 7}
+
+
+def walk(node, path=""):
+    """Every (path, node) of a document."""
+    yield path, node
+    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(
+        node, list) else ()
+    for key, below in pairs:
+        yield from walk(below, f"{path}/{key}")
+
+
+def target(document, reference):
+    """What a local $ref points at; KeyError when nothing does."""
+    assert reference.startswith("#/"), reference
+    for key in reference[2:].split("/"):
+        document = document[key.replace("~1", "/").replace("~0", "~")]
+    return document
+
+
+class OpenApi(unittest.TestCase):
+    def setUp(self):
+        self.daemon = client.shared()
+        answer = self.daemon.get("/openapi.json")
+        self.assertEqual(answer.status, 200, str(answer))
+        self.assertEqual(answer.headers["Content-Type"], "application/json")
+        self.document = answer.json
+
+    def operations(self):
+        for path, item in self.document["paths"].items():
+            for method in set(item) & METHODS:
+                yield path, method, item[method]
+
+    def test_structure(self):
+        self.assertRegex(self.document["openapi"], r"\A3\.1\.\d+\Z")
+        for name in ("title", "version"):
+            self.assertTrue(self.document["info"][name])
+        for path, item in self.document["paths"].items():
+            self.assertTrue(path.startswith("/"), path)
+            self.assertTrue(set(item) & METHODS, path)
+        for path, method, operation in self.operations():
+            with self.subTest(path=path, method=method):
+                self.assertTrue(operation["responses"])
+                for status, response in operation["responses"].items():
+                    self.assertRegex(status, r"\A([1-5]\d\d|default)\Z")
+                    self.assertTrue(response["description"])
+                if "requestBody" in operation:
+                    self.assertTrue(operation["requestBody"]["content"])
+                    self.assertNotIn(method, ("get", "head"))
+
+    def test_references_have_targets(self):
+        references = [node["$ref"] for _, node in walk(self.document)
+                      if isinstance(node, dict) and isinstance(node.get("$ref"), str)]
+        self.assertTrue(references)
+        for reference in references:
+            self.assertIsInstance(target(self.document, reference), dict, reference)
+
+    def test_schemas_are_sound(self):
+        for path, node in walk(self.document):
+            if not isinstance(node, dict):
+                continue
+            with self.subTest(path=path):
+                for name in set(node.get("required", ())) if isinstance(
+                        node.get("required"), list) else ():
+                    self.assertIn(name, node["properties"])
+                if isinstance(node.get("enum"), list):
+                    self.assertEqual(len(node["enum"]), len(set(node["enum"])), node["enum"])
+                if isinstance(node.get("maximum"), (int, float)):
+                    self.assertLessEqual(node["minimum"], node["maximum"])
+
+    def test_routes_answer_as_it_says(self):
+        for path, method, operation in self.operations():
+            with self.subTest(path=path, method=method):
+                if method == "get":
+                    answer = self.daemon.get(path)
+                    self.assertEqual(answer.status, 200, str(answer))
+                else:
+                    answer = self.daemon.post(path, {})
+                    self.assertEqual(answer.status, 400, str(answer))
+                self.assertIn(str(answer.status), operation["responses"])
+
+    def test_methods_it_does_not_list_are_refused(self):
+        listed = {(path, method) for path, method, _ in self.operations()}
+        for path in self.document["paths"]:
+            for method in ("get", "post", "put", "delete"):
+                if (path, method) not in listed:
+                    answer = self.daemon.request(method.upper(), path)
+                    self.assertEqual(answer.status, 405, f"{method} {path}: {answer}")
+
+    def test_routes_that_answer_are_in_it(self):
+        for path in CANDIDATES:
+            there = self.daemon.get(path).status != 404
+            self.assertEqual(path in self.document["paths"], there, path)
+
+    def test_media_types_are_those_that_are_taken(self):
+        for path, method, operation in self.operations():
+            for kind in operation.get("requestBody", {}).get("content", {}):
+                answer = self.daemon.request(method.upper(), path, "", {"Content-Type": kind})
+                self.assertEqual(answer.status, 400, f"{path} {kind}: {answer}")
+
+    def schema_of(self, path):
+        body = self.document["paths"][path]["post"]["requestBody"]
+        return target(self.document, body["content"]["application/json"]["schema"]["$ref"])
+
+    def kinds(self, schema, prefix=""):
+        """(path, type) of every field of a schema, groups and their members both."""
+        for name, below in schema["properties"].items():
+            if "$ref" in below:
+                yield prefix + name, "tensor"
+            else:
+                yield prefix + name, below["type"]
+                if below["type"] == "object":
+                    yield from self.kinds(below, f"{prefix}{name}.")
+
+    def with_field(self, path, value):
+        group, _, member = path.partition(".")
+        return {**GOOD, group: {member: value} if member else value}
+
+    def test_fields_are_those_that_are_taken(self):
+        for route in ("/v1/attend", "/v1/plan"):
+            schema = self.schema_of(route)
+            self.assertIs(schema["additionalProperties"], False)
+            for path, kind in self.kinds(schema):
+                wrong = WRONG.get(kind, "text")
+                answer = self.daemon.post(route, self.with_field(path, wrong))
+                with self.subTest(route=route, path=path, wrong=wrong):
+                    self.assertEqual(answer.status, 400, str(answer))
+                    error = answer.json["error"]
+                    self.assertTrue(error["param"].startswith(path), error)
+                    self.assertNotIn("not a known", error["message"])
+
+    def test_fields_it_does_not_list_are_refused(self):
+        for route in ("/v1/attend", "/v1/plan"):
+            listed = {path for path, _ in self.kinds(self.schema_of(route))}
+            groups = ("", "params.", "hints.")
+            for path in [group + name for group in groups for name in ("x", "q", "causal", "n")]:
+                if path not in listed:
+                    answer = self.daemon.post(route, self.with_field(path, True))
+                    self.assertEqual(answer.status, 400, f"{path}: {answer}")
+
+    def test_bounds_are_those_that_are_held(self):
+        for path, kind in self.kinds(self.schema_of("/v1/attend")):
+            if kind not in ("integer", "number"):
+                continue
+            node = self.schema_of("/v1/attend")
+            for key in path.split("."):
+                node = node["properties"][key]
+            for outside in (10 * node["maximum"], min(-1, 10 * node["minimum"])):
+                answer = self.daemon.post("/v1/attend", self.with_field(path, outside))
+                self.assertEqual(answer.status, 400, f"{path}: {answer}")
+
+    def test_error_types_are_those_that_are_given(self):
+        error = self.document["components"]["schemas"]["Error"]["properties"]["error"]
+        types = error["properties"]["type"]["enum"]
+        for document, headers in (("{", {}), ({}, {}), (GOOD, {"Content-Type": "text/plain"}),
+                                  ({**GOOD, "backend": "mamba"}, {})):
+            told = self.daemon.post("/v1/attend", document, headers).json["error"]
+            self.assertIn(told["type"], types)
+            self.assertLessEqual(set(told), set(error["properties"]))
+            self.assertLessEqual(set(error["required"]), set(told))
