@@ -79,18 +79,46 @@ static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_err
     return ATTN_OK;
 }
 
-static void warn_if_stretched(attn_plan *plan)
+static int64_t longest_row(const attn_plan *plan)
 {
-    int64_t longest = 0, length = plan->params.projection_length;
-    if (plan->params.projection != ATTN_GIVEN)
-        return;
+    int64_t longest = 0;
     for (int64_t b = 0; b < plan->shape.batch; b++)
         if (attn_valid_keys(plan, b) > longest)
             longest = attn_valid_keys(plan, b);
-    if (longest > length)
+    return longest;
+}
+
+static void warn_if_stretched(attn_plan *plan)
+{
+    int64_t longest = longest_row(plan), length = plan->params.projection_length;
+    if (plan->params.projection == ATTN_GIVEN && longest > length)
         snprintf(plan->warning, sizeof plan->warning,
                  "linformer: the projection covers %lld positions and was stretched to %lld",
                  (long long)length, (long long)longest);
+}
+
+/* Positions whose coefficients are made at a time; 0 when all are used where they lie. */
+static int64_t chunk_length(const attn_plan *plan)
+{
+    const attn_mix_params *p = &plan->params;
+    bool stretched = p->projection == ATTN_GIVEN && longest_row(plan) > p->projection_length;
+    if (p->projection == ATTN_MEAN || (!stretched && !p->mask.key_mask))
+        return 0;
+    return plan->shape.m < CHUNK ? plan->shape.m : CHUNK;
+}
+
+static size_t chunk_bytes(const attn_plan *plan)
+{
+    int64_t rows = plan->params.k < PROJECT_ROWS ? plan->params.k : PROJECT_ROWS;
+    return (size_t)(rows * chunk_length(plan)) * sizeof(float);
+}
+
+static size_t project_bytes(const attn_plan *plan)
+{
+    if (plan->params.projection == ATTN_MEAN)
+        return 0;
+    return attn_arena_round(chunk_bytes(plan)) +
+           plan->kernels->shorten_bytes((int)plan->shape.d + (int)plan->shape.dv);
 }
 
 static attn_status add_draw_phase(attn_plan *plan, attn_error *error)
@@ -117,8 +145,7 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     /* The projected keys have no mask, so the tile gathers nothing. */
     size_t attend =
         plan->kernels->attend_bytes(plan->tile_rows, (int)shape->d, (int)shape->dv, false);
-    size_t project = PROJECT_ROWS * CHUNK * sizeof(float) +
-                     plan->kernels->shorten_bytes((int)shape->d + (int)shape->dv);
+    size_t project = project_bytes(plan);
     plan->scratch_bytes = attend > project ? attend : project;
     plan->shared_bytes = layout_of(plan).total * sizeof(float);
     warn_if_stretched(plan);
@@ -170,14 +197,14 @@ static float stretched(const float *row, int64_t length, int64_t L, int64_t j)
 
 /* Coefficients for positions [from, from + count), those of hidden keys 0. */
 static void fill_chunk(const coefficients *c, int64_t L, int64_t from, int64_t count,
-                       const uint8_t *visible, float *chunk)
+                       const uint8_t *visible, int64_t stride, float *chunk)
 {
     for (int r = 0; r < c->count; r++) {
         const float *row = c->rows + r * c->stride;
         for (int64_t j = 0; j < count; j++) {
             bool hidden = visible && !visible[from + j];
             float value = L > c->length ? stretched(row, c->length, L, from + j) : row[from + j];
-            chunk[r * CHUNK + j] = hidden ? 0 : value;
+            chunk[r * stride + j] = hidden ? 0 : value;
         }
     }
 }
@@ -194,8 +221,8 @@ static attn_status project(const attn_plan *plan, const coefficients *c, int64_t
     float *chunk = NULL;
     attn_status status = ATTN_OK;
     if (!as_it_lies) {
-        s.e = chunk = attn_arena_take(scratch, PROJECT_ROWS * CHUNK * sizeof *chunk);
-        s.stride = s.count = CHUNK;
+        s.e = chunk = attn_arena_take(scratch, chunk_bytes(plan));
+        s.stride = s.count = chunk_length(plan);
         if (!chunk)
             return ATTN_NO_MEMORY;
     }
@@ -206,7 +233,7 @@ static attn_status project(const attn_plan *plan, const coefficients *c, int64_t
     for (int64_t from = 0; from < L && status == ATTN_OK; from += s.count) {
         s.count = L - from < s.count ? L - from : s.count;
         if (chunk)
-            fill_chunk(c, L, from, s.count, visible, chunk);
+            fill_chunk(c, L, from, s.count, visible, s.stride, chunk);
         for (int i = 0; i < of_count; i++)
             s.of[i].x = of[i].x + from * of[i].stride;
         status = plan->kernels->shorten(&s, scratch);
