@@ -3,15 +3,24 @@
 #include "server/bench/samples.h"
 
 #include <pthread.h>
+#include <time.h>
 
 typedef struct bench_job {
     srv_job job; /* first, so that a srv_job is one of these */
     const srv_bench_work *work;
     int phase; /* that runs; -1 before the first */
+    _Atomic int64_t busy_ns;
     pthread_mutex_t lock;
     pthread_cond_t over;
     bool ended;
 } bench_job;
+
+static int64_t thread_ns(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return used.tv_sec * (int64_t)1000000000 + used.tv_nsec;
+}
 
 static bool next(srv_job *job, attn_phase *phase)
 {
@@ -24,8 +33,11 @@ static bool next(srv_job *job, attn_phase *phase)
 
 static attn_status run(srv_job *job, int64_t tile, attn_arena *scratch)
 {
-    const bench_job *self = (const bench_job *)job;
-    return self->work->run(self->work->context, self->phase, tile, scratch);
+    bench_job *self = (bench_job *)job;
+    int64_t start = thread_ns();
+    attn_status status = self->work->run(self->work->context, self->phase, tile, scratch);
+    self->busy_ns += thread_ns() - start;
+    return status;
 }
 
 static void done(srv_job *job)
@@ -53,6 +65,7 @@ srv_bench_result srv_bench_run(srv_executor *executor, const srv_bench_work *wor
     pthread_mutex_unlock(&self.lock);
     srv_bench_result result = {.status = self.job.status,
                                .ns = srv_bench_now_ns() - start,
+                               .busy_ns = (double)self.busy_ns,
                                .scratch_bytes = self.job.workspace_bytes};
     pthread_cond_destroy(&self.over);
     pthread_mutex_destroy(&self.lock);

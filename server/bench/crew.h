@@ -16,6 +16,7 @@ typedef struct srv_bench_work {
 typedef struct srv_bench_result {
     attn_status status;
     double ns;            /* from submitting to the end */
+    double busy_ns;       /* processor time of the tiles, summed over the workers */
     size_t scratch_bytes; /* measured: the peaks of all workers, summed */
 } srv_bench_result;
 

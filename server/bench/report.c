@@ -43,9 +43,10 @@ static void print_row(srv_text *text, const srv_bench_task *task, const srv_benc
     double faster = times_exact(task, exact_of(round));
     char range[40];
     snprintf(range, sizeof range, "[%.2f-%.2f]", ns.min / 1e6, ns.max / 1e6);
-    srv_text_format(text, "%8lld  %-10s %10.2f %-19s %8.1f %7.2f", (long long)task->plan.shape.n,
-                    task->plan.mixer->name, ns.median / 1e6, range,
-                    srv_bench_summarize(&task->rate).median, of_sgemm);
+    srv_text_format(text, "%8lld  %-10s %10.2f %-19s %8.1f %7.2f %6.2f",
+                    (long long)task->plan.shape.n, task->plan.mixer->name, ns.median / 1e6, range,
+                    srv_bench_summarize(&task->rate).median, of_sgemm,
+                    srv_bench_ratio(&task->busy_rate, &round->sgemm.busy_rate));
     if (isnan(faster))
         srv_text_format(text, " %8s", "-");
     else
@@ -112,6 +113,9 @@ static void print_run(srv_text *text, const srv_bench_task *task, const srv_benc
     print_summary(text, "gflops", &task->rate, 1);
     print_named(text, "flops", task->flops);
     print_named(text, "of_sgemm", srv_bench_ratio(&task->rate, &round->sgemm.rate));
+    print_named(text, "of_sgemm_busy", srv_bench_ratio(&task->busy_rate, &round->sgemm.busy_rate));
+    print_named(text, "busy_ms",
+                task->flops * task->workers / srv_bench_summarize(&task->busy_rate).median / 1e6);
     print_named(text, "times_exact", times_exact(task, exact_of(round)));
     print_named(text, "predicted_ms", attn_plan_ns(&task->plan) / task->workers / 1e6);
     srv_text_format(text, ",\"workspace_bytes\":{\"predicted\":%zu,\"measured\":%zu}",
@@ -178,14 +182,16 @@ void srv_bench_print_head(srv_text *text, const srv_bench_options *o, const attn
     srv_text_format(text,
                     "%s kernels, %d worker%s; d %lld, heads %lld on %lld, %s; window %lld, k %lld, "
                     "features %lld\nbeside sgemm of %d on as many workers: %s, an %s kernel\n"
-                    "medians of %lld interleaved repetitions; GFLOP/s of the backend's own work\n\n"
-                    "%8s  %-10s %10s %-19s %8s %7s %8s %11s %11s  %s\n",
+                    "medians of %lld interleaved repetitions; GFLOP/s of the backend's own work; "
+                    "busy: /sgemm by "
+                    "processor time\n\n"
+                    "%8s  %-10s %10s %-19s %8s %7s %6s %8s %11s %11s  %s\n",
                     attn_isa_name(machine->isa), workers, workers > 1 ? "s" : "", (long long)o->d,
                     (long long)o->heads, (long long)o->kv_heads, o->causal ? "causal" : "full",
                     (long long)o->window, (long long)o->k, (long long)o->features,
                     SRV_BENCH_SGEMM_SIDE, attn_blas_name(), attn_isa_name(srv_bench_sgemm_isa()),
                     (long long)o->repeat, "n", "backend", "ms", "[min-max]", "GFLOP/s", "/sgemm",
-                    "exact/", "predicted B", "measured B", "floor, goal");
+                    "busy", "exact/", "predicted B", "measured B", "floor, goal");
 }
 
 void srv_bench_print_round(srv_text *text, const srv_bench_options *options,

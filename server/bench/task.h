@@ -14,10 +14,13 @@ typedef struct srv_bench_task {
     attn_isa isa;
     attn_mix_io io;
     const srv_bench_pool *pool;
-    double flops;           /* see srv_bench_attend_task */
-    size_t workspace_bytes; /* measured: shared, and the scratch of all workers */
-    srv_bench_samples ns;   /* of every repetition */
-    srv_bench_samples rate; /* GFLOP/s of every repetition */
+    double flops;                /* see srv_bench_attend_task */
+    size_t workspace_bytes;      /* measured: shared, and the scratch of all workers */
+    double last_ns;              /* of the last run, recorded or not */
+    srv_bench_samples ns;        /* of every repetition */
+    srv_bench_samples rate;      /* GFLOP/s of every repetition */
+    srv_bench_samples busy_rate; /* the same by processor time: as if no worker had ever waited for
+                                    a core, which is what counts on a machine that others use */
 } srv_bench_task;
 
 /* `workers` multiplications of square matrices at a time, one on each worker. */
@@ -35,7 +38,8 @@ attn_status srv_bench_attend_task(srv_bench_task *task, const srv_bench_pool *po
                                   int workers, attn_error *error);
 void srv_bench_task_close(srv_bench_task *task);
 
-/* Run once and, when `record`, note time and rate. Returns how the work ended. */
+/* Run and, when `record`, note time and rate; what is brief runs unrecorded just before, so that it
+ * is not charged for the caches that another task left cold. Returns how the work ended. */
 attn_status srv_bench_task_run(srv_bench_task *task, srv_executor *executor, bool record);
 
 /* Largest error of sampled rows against float64, over the largest |v|, in what the task last wrote;

@@ -40,6 +40,8 @@ class Json(unittest.TestCase):
         rate = run["flops"] / ms["min"] / 1e6
         self.assertAlmostEqual(run["gflops"]["max"], rate, delta=1e-6 * rate)
         self.assertLess(0, run["of_sgemm"])
+        self.assertLess(0, run["of_sgemm_busy"])
+        self.assertLess(0, run["busy_ms"])
         self.assertLess(0, run["predicted_ms"])
         workspace = run["workspace_bytes"]
         self.assertLess(0, workspace["measured"])

@@ -16,11 +16,11 @@ void bench_print_head(int repetitions)
                    settings[i], getenv(settings[i]));
     printf("Ratios to sgemm are judged where both use the same instruction set, the others are "
            "\"unlike\".\nMedian GFLOP/s [min-max] and median ratio of %d interleaved "
-           "repetitions; \"best\" is the ratio of\nthe fastest ones, which a busy machine "
-           "disturbs less.\n\n",
+           "repetitions; \"busy\" is the ratio by\nprocessor time, which others on the machine "
+           "disturb less.\n\n",
            repetitions);
     printf("%-46s %7s %-15s %-42s %6s %6s  %5s  %5s\n", "what", "GFLOP/s", "", "in relation to",
-           "ratio", "best", "floor", "goal");
+           "ratio", "busy", "floor", "goal");
 }
 
 static void print_rate(const srv_bench_task *task)
@@ -38,12 +38,11 @@ static const char *verdict(const bench_line *line, double ratio)
     return ratio >= line->floor ? "ok" : "MISSED";
 }
 
-/* Of the fastest repetitions. */
-static double best_ratio(const bench_line *line)
+/* By processor time. */
+static double busy_ratio(const bench_line *line)
 {
-    if (line->by_time)
-        return srv_bench_summarize(&line->to->ns).min / srv_bench_summarize(&line->of->ns).min;
-    return srv_bench_summarize(&line->of->rate).max / srv_bench_summarize(&line->to->rate).max;
+    double ratio = srv_bench_ratio(&line->of->busy_rate, &line->to->busy_rate);
+    return line->by_time ? ratio * line->to->flops / line->of->flops : ratio;
 }
 
 void bench_print_line(const bench_line *line)
@@ -51,7 +50,7 @@ void bench_print_line(const bench_line *line)
     double ratio = line->by_time ? srv_bench_ratio(&line->to->ns, &line->of->ns)
                                  : srv_bench_ratio(&line->of->rate, &line->to->rate);
     print_rate(line->of);
-    printf("%-42s %6.3f %6.3f  %5.2f  %5.2f  %s\n", line->to->label, ratio, best_ratio(line),
+    printf("%-42s %6.3f %6.3f  %5.2f  %5.2f  %s\n", line->to->label, ratio, busy_ratio(line),
            line->floor, line->goal, verdict(line, ratio));
 }
 
