@@ -1,6 +1,7 @@
 /* attnd: the command line, and the order in which the daemon's parts start and stop. */
 #include "attn/blas.h"
 #include "attn/mixer.h"
+#include "server/attend/source.h"
 #include "server/bench/bench.h"
 #include "server/healthcheck.h"
 #include "server/loop.h"
@@ -91,6 +92,13 @@ static void announce(const srv_server *server)
     };
     srv_log_event((srv_log *)&server->log, SRV_LOG_INFO, "serving", fields,
                   sizeof fields / sizeof *fields);
+    size_t body = srv_source_bound(SRV_FORMAT_JSON, (size_t)server->config.max_body_bytes);
+    if (body > server->budget.limit)
+        srv_log_event((srv_log *)&server->log, SRV_LOG_WARN,
+                      "a JSON body of max_body_bytes can never fit memory_limit_bytes",
+                      (srv_log_field[]){srv_log_int("needs_bytes", (int64_t)body),
+                                        srv_log_int("limit_bytes", (int64_t)server->budget.limit)},
+                      2);
 }
 
 static int serve(srv_server *server)
@@ -108,6 +116,22 @@ static int serve(srv_server *server)
     return status == ATTN_OK ? EXIT_SUCCESS : complain(&error);
 }
 
+/* What no single key's range can tell. */
+static attn_status check_together(const srv_config *config, attn_error *error)
+{
+    srv_log_format format;
+    srv_log_level level;
+    if (!srv_log_format_find(config->log_format, &format) ||
+        !srv_log_level_find(config->log_level, &level))
+        return attn_error_set(error, ATTN_INVALID, "log_format",
+                              "log_format is json or text, log_level debug, info, warn or error");
+    if (config->short_below > config->long_above)
+        return attn_error_set(error, ATTN_INVALID, "short_below",
+                              "short_below is %lld, expected at most long_above, which is %lld",
+                              (long long)config->short_below, (long long)config->long_above);
+    return ATTN_OK;
+}
+
 static int configure_and_serve(char **arguments, char **environment)
 {
     srv_server server = {0};
@@ -117,16 +141,14 @@ static int configure_and_serve(char **arguments, char **environment)
         return complain(&error);
     if (print)
         srv_config_print(&server.config, stdout);
-    srv_log_format format;
-    srv_log_level level;
-    if (!srv_log_format_find(server.config.log_format, &format) ||
-        !srv_log_level_find(server.config.log_level, &level)) {
-        attn_error_set(&error, ATTN_INVALID, NULL,
-                       "log_format is json or text, log_level debug, info, warn or error");
+    if (check_together(&server.config, &error) != ATTN_OK)
         return complain(&error);
-    }
     if (print || check)
         return EXIT_SUCCESS;
+    srv_log_format format = SRV_LOG_JSON;
+    srv_log_level level = SRV_LOG_INFO;
+    srv_log_format_find(server.config.log_format, &format);
+    srv_log_level_find(server.config.log_level, &level);
     srv_log_init(&server.log, STDOUT_FILENO, format, level);
     return serve(&server);
 }

@@ -42,6 +42,7 @@ typedef struct attend {
 
     srv_source *source;
     srv_body_step step;
+    int64_t slices; /* of the body, read or being read */
     srv_options options;
     srv_inputs inputs;
     srv_call call;
@@ -196,7 +197,8 @@ static bool after_read(attend *a)
 
 static bool next_slice(attend *a, attn_phase *phase)
 {
-    a->job.remaining_ns = (double)a->request->body_length * READ_NS_PER_BYTE;
+    double left = (double)a->request->body_length - (double)++a->slices * SLICE_BYTES;
+    a->job.remaining_ns = (left > 0 ? left : 0) * READ_NS_PER_BYTE;
     *phase = (attn_phase){"read", 1, SLICE_BYTES * READ_NS_PER_BYTE};
     return true;
 }

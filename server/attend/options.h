@@ -44,7 +44,7 @@ attn_status srv_options_read(srv_options *options, const struct json_t *document
                              attn_error *error);
 
 /* The same from a query string: `params.window=512&lengths=4096,1800&causal=true`. Strings are
- * borrowed from the pairs. */
+ * borrowed from the pairs; pairs named like a tensor are left to others. */
 attn_status srv_options_read_query(srv_options *options, const srv_pair *pairs, int count,
                                    bool with_shape, attn_error *error);
 

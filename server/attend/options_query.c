@@ -1,5 +1,6 @@
 /* Options out of a query string. */
 #include "server/attend/options_rules.h"
+#include "server/codec/body.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -78,6 +79,8 @@ attn_status srv_options_read_query(srv_options *options, const srv_pair *pairs, 
     *options = (srv_options){0};
     for (int p = 0; p < count; p++) {
         const char *name = pairs[p].name;
+        if (srv_body_is_tensor(name))
+            continue;
         int i = srv_rule_find_path(name);
         if (i < 0 || (!with_shape && strncmp(name, "shape.", 6) == 0))
             return srv_rule_unknown(NULL, name, error);

@@ -112,6 +112,43 @@ static bool must_convert(const attn_stored *stored)
     return stored->dtype != ATTN_FP32 || (uintptr_t)stored->data % sizeof(float) != 0;
 }
 
+/* The one tensor that may stand in the query string: key_mask=1,1,0 is [m]. */
+static attn_status read_query_mask(srv_source *source, const char *text, attn_error *error)
+{
+    stored_tensor *t = &source->tensors[find_name("key_mask")];
+    size_t length = strlen(text), count = (length + 1) / 2;
+    bool listed = length % 2 == 1 && strspn(text, "01,") == length;
+    for (size_t i = 0; listed && i < length; i++)
+        listed = (text[i] == ',') == (i % 2 == 1);
+    if (!listed || t->stored || t->owned)
+        return attn_error_set(error, ATTN_INVALID, "key_mask",
+                              "key_mask: expected 0 or 1 for each key with commas between, once, "
+                              "here or in the body");
+    t->tensor = (srv_tensor){.count = count, .rank = 1, .dim = {(int64_t)count}};
+    t->tensor.data = malloc(count * sizeof(float));
+    t->owned = true;
+    if (!t->tensor.data)
+        return ATTN_NO_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        t->tensor.data[i] = (float)(text[2 * i] - '0');
+    return ATTN_OK;
+}
+
+static attn_status read_query_tensors(srv_source *source, attn_error *error)
+{
+    const srv_request *request = source->request;
+    attn_status status = ATTN_OK;
+    for (int i = 0; status == ATTN_OK && i < request->query_count; i++) {
+        const srv_pair *pair = &request->query[i];
+        if (strcmp(pair->name, "key_mask") == 0)
+            status = read_query_mask(source, pair->value, error);
+        else if (find_name(pair->name) >= 0)
+            status = attn_error_set(error, ATTN_INVALID, pair->name,
+                                    "%s is a tensor and belongs in the body", pair->name);
+    }
+    return status;
+}
+
 static attn_status open_file(srv_source *source, attn_error *error)
 {
     const srv_request *request = source->request;
@@ -124,7 +161,7 @@ static attn_status open_file(srv_source *source, attn_error *error)
     attn_status status = source->file ? ATTN_OK : error->status;
     for (int i = 0; status == ATTN_OK && i < attn_safetensors_count(source->file); i++)
         status = note_tensor(source, attn_safetensors_at(source->file, i), error);
-    return status;
+    return status == ATTN_OK ? read_query_tensors(source, error) : status;
 }
 
 static attn_status check_finite(const char *name, const srv_tensor *tensor, attn_error *error)
@@ -186,7 +223,7 @@ static const srv_tensor *tensor(const srv_source *source, const char *name)
     if (source->body)
         return srv_body_tensor(source->body, name);
     const stored_tensor *t = &source->tensors[find_name(name)];
-    return t->stored ? &t->tensor : NULL;
+    return t->stored || t->owned ? &t->tensor : NULL;
 }
 
 srv_inputs srv_source_inputs(const srv_source *source)

@@ -305,6 +305,16 @@ class Masks(BinaryCase):
                 got, _ = self.binary(safetensors.dump(body, {"key_mask": dtype}))
                 self.same_bits(got, wanted, f"{mask} {dtype}")
 
+    def test_key_mask_in_the_query(self):
+        tensors = three((2, 1, 6, 4))
+        wanted, _ = self.json_of(tensors, key_mask=[1, 0, 1, 1, 0, 0])
+        self.same_bits(self.binary(tensors, {"key_mask": "1,0,1,1,0,0"})[0], wanted, "query")
+        body = safetensors.dump(tensors)
+        for text in ("", "1,0,1,1,0", "1,0,1,1,0,2", "1,,0,1,1,0", "1,0,1,1,0,0,", "101100"):
+            with self.subTest(text=text):
+                self.bad(body, mentions=["key_mask"], options={"key_mask": text})
+        self.bad(body, mentions=["q is a tensor"], options={"q": "1"})
+
     def test_key_mask_refused(self):
         tensors = three((2, 1, 4, 4))
         for mask, options, words in (([1, 1, 1], {}, [3, 4]), ([1, 1, 2, 1], {}, ["key_mask[2]"]),

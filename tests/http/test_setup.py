@@ -155,8 +155,8 @@ class Addresses(SetupCase):
         for address in ("8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "[::1:8080",
                         "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:80 80", "unix:"):
             for flag in ("--listen", "--admin-listen"):
-                done = client.run_command("serve", *SILENT, "--listen",
-                                          "127.0.0.1:0", flag, address)
+                done = client.run_command("serve", *SILENT, "--listen", "127.0.0.1:0",
+                                          flag, address)
                 with self.subTest(address=address, flag=flag):
                     self.assertIn(done.returncode, (1, 2), done.stderr)
                     self.assertIn("listen", done.stderr)
@@ -248,8 +248,8 @@ class Configuration(SetupCase):
     def test_files(self):
         for text, words in (("", ""), ("{", "line 1"), ("[]", "object"),
                             ('{"max_quue": 1}', "max_queue"),
-                            ('{"max_queue": 1, "max_queue": 2}',
-                             ""), ('{"max_queue": true}', "max_queue"),
+                            ('{"max_queue": 1, "max_queue": 2}', ""),
+                            ('{"max_queue": true}', "max_queue"),
                             ('{"max_queue": null}', "max_queue"),
                             ('{"max_queue": "many"}', "max_queue"),
                             ('{"max-queue": 1}', "max_queue"), ('{\n"x\n', "line 2")):
@@ -369,8 +369,8 @@ class Log(SetupCase):
                                          "traceparent": f"00-{self.TRACE}-00f067aa0ba902b7-01"})
         line = self.line_with(daemon, "log-text-1")
         self.assertRegex(line, r"\A\d{4}-\S+Z info  request ")
-        for word in ("request_id=log-text-1",
-                     f"trace_id={self.TRACE}", "status=200", "backend=exact"):
+        for word in ("request_id=log-text-1", f"trace_id={self.TRACE}", "status=200",
+                     "backend=exact"):
             self.assertIn(word, line.split())
 
     def test_nothing_a_client_sends_makes_a_line_of_its_own(self):
