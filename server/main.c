@@ -2,6 +2,7 @@
 #include "attn/blas.h"
 #include "attn/mixer.h"
 #include "server/attend/source.h"
+#include "server/bench/bench.h"
 #include "server/healthcheck.h"
 #include "server/loop.h"
 #include "server/version.h"
@@ -20,6 +21,7 @@ static void print_help(FILE *out)
     fputs("attnd serves attention over HTTP.\n"
           "\n"
           "usage: attnd serve [--flag value]...   serve until SIGTERM or SIGINT\n"
+          "       attnd bench [--flag value]...   time the backends on this machine; bench --help\n"
           "       attnd healthcheck URL           0 when the URL answers 2xx, else 1\n"
           "       attnd version                   say what this is\n"
           "       attnd --help                    this text\n"
@@ -154,6 +156,8 @@ int main(int count, char **arguments, char **environment)
 {
     keep_heap_small();
     const char *command = count > 1 ? arguments[1] : "";
+    if (strcmp(command, "bench") == 0)
+        return srv_bench(arguments + 2);
     for (int i = 1; i < count; i++) {
         if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0) {
             print_help(stdout);

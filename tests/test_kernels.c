@@ -507,6 +507,86 @@ static void test_small_workspace(void)
     }
 }
 
+/* Rows of e, positions and columns; e's rows and x's lie `gap` floats further apart than needed. */
+typedef struct shorten_spec {
+    int rows, count, columns[2], of_count, gap;
+} shorten_spec;
+
+static void run_shorten(const attn_kernels *kernels, const shorten_spec *s, const float *e,
+                        float *const x[2], float *out[2])
+{
+    int columns = s->columns[0] + (s->of_count > 1 ? s->columns[1] : 0);
+    size_t bytes = kernels->shorten_bytes(columns);
+    void *memory = aligned_alloc(ATTN_ALIGN, attn_arena_round(bytes) + ATTN_ALIGN);
+    attn_arena arena;
+    attn_arena_init(&arena, memory, bytes);
+    attn_shortening work = {.e = e,
+                            .stride = s->count + s->gap,
+                            .rows = s->rows,
+                            .count = s->count,
+                            .of_count = s->of_count};
+    for (int i = 0; i < s->of_count; i++) {
+        work.of[i] = (attn_shortened){
+            .x = x[i], .stride = s->columns[i] + s->gap, .columns = s->columns[i], .out = out[i]};
+        for (int at = 0; at < s->rows * s->columns[i]; at++)
+            out[i][at] = 1;
+    }
+    attn_status status = kernels->shorten(&work, &arena);
+    CHECK(status == ATTN_OK && arena.used == 0 && arena.peak <= bytes,
+          "%s rows %d count %d: status %d, used %zu, peak %zu of %zu", attn_isa_name(kernels->isa),
+          s->rows, s->count, (int)status, arena.used, arena.peak, bytes);
+    free(memory);
+}
+
+/* The sums of `count` products of standard normal factors stay below 8 deviations, sqrt(count)
+ * each, and each of count + 2 roundings is at most half a unit of that. */
+static void check_shorten(const attn_kernels *kernels, const shorten_spec *s, test_random *random)
+{
+    size_t e_floats = (size_t)s->rows * (size_t)(s->count + s->gap);
+    float *e = malloc(e_floats * sizeof *e), *x[2], *right[2], *out[2];
+    random_fill(random, e, e_floats, 1);
+    for (int i = 0; i < 2; i++) {
+        size_t x_floats = (size_t)s->count * (size_t)(s->columns[i] + s->gap);
+        size_t out_bytes = (size_t)(s->rows * s->columns[i]) * sizeof(float);
+        x[i] = malloc(x_floats * sizeof **x);
+        right[i] = malloc(out_bytes);
+        out[i] = malloc(out_bytes);
+        random_fill(random, x[i], x_floats, 1);
+    }
+    run_shorten(&attn_kernels_scalar, s, e, x, right);
+    run_shorten(kernels, s, e, x, out);
+    double bound = unit_roundoff * (s->count + 2) * (1 + 8 * sqrt((double)s->count));
+    for (int i = 0; i < s->of_count; i++)
+        for (int at = 0; at < s->rows * s->columns[i]; at++) {
+            double error = fabs((double)out[i][at] - right[i][at]);
+            CHECK(error <= bound, "%s rows %d count %d columns %d: [%d] is off by %g > %g",
+                  attn_isa_name(kernels->isa), s->rows, s->count, s->columns[i], at, error, bound);
+            if (!(error <= bound))
+                break;
+        }
+    free(e);
+    for (int i = 0; i < 2; i++) {
+        free(x[i]);
+        free(right[i]);
+        free(out[i]);
+    }
+}
+
+static void test_shorten(void)
+{
+    test_random random = {7};
+    for (int i = 0; i < 3 * KEY_COUNTS; i++) {
+        shorten_spec spec = {
+            .rows = row_counts[i % ROW_COUNTS],
+            .count = key_counts[i % KEY_COUNTS],
+            .columns = {column_counts[i * 5 % COLUMN_COUNTS], column_counts[i * 7 % COLUMN_COUNTS]},
+            .of_count = 1 + i % 2,
+            .gap = i % 3};
+        for (const attn_kernels *k = first_overlay(); k; k = kernels_after(k))
+            check_shorten(k, &spec, &random);
+    }
+}
+
 static void test_tables(void)
 {
     CHECK(attn_kernels_find(ATTN_ISA_SCALAR) == &attn_kernels_scalar, "scalar is always there");
@@ -538,6 +618,7 @@ int main(void)
         {"single key", test_single_key},
         {"constant values", test_constant_values},
         {"small workspace", test_small_workspace},
+        {"shortening", test_shorten},
         {NULL, NULL},
     };
     return test_main("kernels", cases);

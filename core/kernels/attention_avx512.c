@@ -9,5 +9,7 @@ const attn_kernels attn_kernels_avx512 = {
     .panel_rows = PANEL,
     .attend_bytes = attend_bytes,
     .attend = attend,
+    .shorten_bytes = shorten_bytes,
+    .shorten = shorten,
     .features = &attn_features_avx512,
 };

@@ -100,11 +100,35 @@ static attn_status attend(const attn_tile *t, attn_arena *scratch, uint64_t *sco
     return ATTN_OK;
 }
 
+static size_t shorten_bytes(int columns)
+{
+    (void)columns;
+    return 0;
+}
+
+static attn_status shorten(const attn_shortening *s, attn_arena *scratch)
+{
+    (void)scratch;
+    for (int i = 0; i < s->of_count; i++) {
+        const attn_shortened *of = &s->of[i];
+        for (int r = 0; r < s->rows; r++)
+            for (int c = 0; c < of->columns; c++) {
+                double sum = 0;
+                for (int64_t t = 0; t < s->count; t++)
+                    sum += (double)s->e[r * s->stride + t] * of->x[t * of->stride + c];
+                of->out[(ptrdiff_t)r * of->columns + c] += (float)sum;
+            }
+    }
+    return ATTN_OK;
+}
+
 const attn_kernels attn_kernels_scalar = {
     .isa = ATTN_ISA_SCALAR,
     .tile_flops = 4e6,
     .panel_rows = 1,
     .attend_bytes = attend_bytes,
     .attend = attend,
+    .shorten_bytes = shorten_bytes,
+    .shorten = shorten,
     .features = &attn_features_scalar,
 };

@@ -58,6 +58,25 @@ typedef struct key_block {
     int first, last; /* row r sees positions first + r .. last + r */
 } key_block;
 
+/* Vectors low .. high - 1 of a panel, outside of which no row sees any of some keys: along the
+ * edges of a band a third of the work. */
+typedef struct lane_range {
+    int low, high;
+} lane_range;
+
+/* So many keys in a row with the same vectors. */
+typedef struct lane_run {
+    lane_range lanes;
+    int keys;
+} lane_run;
+
+enum {
+    MOST_RUNS = 6 /* two edges of two steps each, and the last few keys */
+};
+
+/* The ranges there are: DO(low, high) makes a constant of each. */
+#define EACH_LANE_RANGE(DO) DO(0, 1) DO(0, 2) DO(0, 3) DO(1, 2) DO(1, 3) DO(2, 3)
+
 typedef struct score_range {
     vf maximum[3]; /* over all scores that are not hidden */
     vf minimum[3]; /* over all scores: -infinity means that a product overflowed on its way */
@@ -104,15 +123,12 @@ static void transpose(const float *from, ptrdiff_t from_stride, int rows, int co
             to[c * to_stride + r] = from[r * from_stride + c];
 }
 
-/* sum[r] = sum over t of a[r*row + t*step] * b[t]: `rows` broadcast values against a panel row, the
- * one product both halves of attention are made of. `rows` is a constant where this is inlined. */
-VF_INLINE void multiply(int rows, const float *a, ptrdiff_t row, ptrdiff_t step, const float *b,
-                        int count, vf sum[][3])
+/* sum[r] += sum over t of a[r*row + t*step] * b[t]: `rows` broadcast values against vectors `low`
+ * to `high` - 1 of a panel row, the one product both halves of attention are made of. `rows`, `low`
+ * and `high` are constants where this is inlined. */
+VF_INLINE void multiply(int rows, int low, int high, const float *a, ptrdiff_t row, ptrdiff_t step,
+                        const float *b, int count, vf sum[][3])
 {
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-        /* -0.0 and not 0.0: it is the one number that adding never changes, sign included. */
-        sum[r][0] = sum[r][1] = sum[r][2] = vf_set(-0.0F);
 #pragma GCC unroll 4
     for (int t = 0; t < count; t++, a += step, b += PANEL) {
         vf b0 = vf_load(b), b1 = vf_load(b + VF_LANES), b2 = vf_load(b + 2 * VF_LANES);
@@ -123,11 +139,22 @@ VF_INLINE void multiply(int rows, const float *a, ptrdiff_t row, ptrdiff_t step,
         for (int r = 0; r < rows; r++) {
             vf x = vf_set(a[r * row]);
             VF_PIN(x);
-            sum[r][0] = vf_fma(x, b0, sum[r][0]);
-            sum[r][1] = vf_fma(x, b1, sum[r][1]);
-            sum[r][2] = vf_fma(x, b2, sum[r][2]);
+            if (low == 0)
+                sum[r][0] = vf_fma(x, b0, sum[r][0]);
+            if (low <= 1 && high > 1)
+                sum[r][1] = vf_fma(x, b1, sum[r][1]);
+            if (high > 2)
+                sum[r][2] = vf_fma(x, b2, sum[r][2]);
         }
     }
+}
+
+/* -0.0 and not 0.0: it is the one number that adding never changes, sign included. */
+VF_INLINE void clear(int rows, vf sum[][3])
+{
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+        sum[r][0] = sum[r][1] = sum[r][2] = vf_set(-0.0F);
 }
 
 VF_INLINE int position_of(const key_block *block, int key)
@@ -148,16 +175,30 @@ VF_INLINE void hide(const key_block *block, int position, query_panel *panel, vf
     }
 }
 
-/* Scores of `keys` keys (a constant where inlined) from key `j` on, and their range. */
-VF_INLINE void score_keys(int keys, const key_block *block, int j, int d, query_panel *panel,
-                          float *scores, score_range *range)
+/* The vectors with a row that sees one of `keys` keys from `j` on. */
+VF_INLINE lane_range lanes_of(const key_block *block, int j, int keys, const query_panel *panel)
+{
+    int first_row = position_of(block, j) - block->last - panel->first;
+    int last_row = position_of(block, j + keys - 1) - block->first - panel->first;
+    int rows = panel->last - panel->first;
+    int low = first_row > 0 ? first_row / VF_LANES : 0;
+    int high = (last_row < rows ? last_row : rows) / VF_LANES + 1;
+    return (lane_range){low, high > low ? high : low + 1};
+}
+
+/* Scores of `keys` keys from key `j` on, -infinity outside of the vectors, and their range. `keys`,
+ * `low` and `high` are constants where this is inlined. */
+VF_INLINE void score_keys(int keys, int low, int high, const key_block *block, int j, int d,
+                          query_panel *panel, float *scores, score_range *range)
 {
     vf score[VF_ROWS][3];
-    multiply(keys, block->k + j * block->k_stride, block->k_stride, 1, panel->q, d, score);
+    clear(keys, score);
+    multiply(keys, low, high, block->k + j * block->k_stride, block->k_stride, 1, panel->q, d,
+             score);
 #pragma GCC unroll 8
     for (int i = 0; i < keys; i++)
 #pragma GCC unroll 3
-        for (int c = 0; c < 3; c++)
+        for (int c = low; c < high; c++)
             range->minimum[c] = vf_min(score[i][c], range->minimum[c]);
     bool hidden = position_of(block, j) < block->first + panel->last ||
                   position_of(block, j + keys - 1) > block->last + panel->first;
@@ -170,10 +211,49 @@ VF_INLINE void score_keys(int keys, const key_block *block, int j, int d, query_
     for (int i = 0; i < keys; i++) {
 #pragma GCC unroll 3
         for (int c = 0; c < 3; c++) {
-            vf_store(scores + i * PANEL + c * VF_LANES, score[i][c]);
-            range->maximum[c] = vf_max(score[i][c], range->maximum[c]);
+            bool inside = c >= low && c < high;
+            vf_store(scores + i * PANEL + c * VF_LANES, inside ? score[i][c] : vf_set(-INFINITY));
+            if (inside)
+                range->maximum[c] = vf_max(score[i][c], range->maximum[c]);
         }
     }
+}
+
+static void score_rows(lane_range lanes, const key_block *block, int j, int d, query_panel *panel,
+                       float *scores, score_range *range)
+{
+    switch (4 * lanes.low + lanes.high) {
+#define SCORE(low, high)                                                   \
+    case 4 * low + high:                                                   \
+        score_keys(VF_ROWS, low, high, block, j, d, panel, scores, range); \
+        break;
+        EACH_LANE_RANGE(SCORE)
+#undef SCORE
+    }
+}
+
+/* Scores of keys `from` to `from` + `keys`, and how they fall into runs. Returns their number. */
+static int score_block(const key_block *block, int from, int keys, int d, query_panel *panel,
+                       float *scores, score_range *range, lane_run *runs)
+{
+    int count = 0, step;
+    for (int j = 0; j < keys; j += step, scores += step * PANEL) {
+        lane_range lanes = {0, 3};
+        step = j + VF_ROWS <= keys ? VF_ROWS : 1;
+        if (step == VF_ROWS) {
+            lanes = lanes_of(block, from + j, VF_ROWS, panel);
+            score_rows(lanes, block, from + j, d, panel, scores, range);
+        } else {
+            score_keys(1, 0, 3, block, from + j, d, panel, scores, range);
+        }
+        bool same = count > 0 && runs[count - 1].lanes.low == lanes.low &&
+                    runs[count - 1].lanes.high == lanes.high;
+        if (same)
+            runs[count - 1].keys += step;
+        else
+            runs[count++] = (lane_run){lanes, step};
+    }
+    return count;
 }
 
 /* scores = 2^(scores - maximum), added up into sum. */
@@ -196,17 +276,30 @@ static void exponentiate(float *scores, int keys, const vf maximum[3], vf sum[3]
     sum[2] = sum2;
 }
 
-/* answer = answer * keep + p V for `columns` columns (a constant where inlined) from `c` on. */
-VF_INLINE void mix_columns(int columns, const key_block *block, int from, int keys, int c,
-                           const float *p, const vf keep[3], float *answer)
+/* answer = answer * keep + p V for `columns` columns (a constant where inlined) from v on, over
+ * keys that fall into `count` runs. */
+VF_INLINE void mix_columns(int columns, const float *v, ptrdiff_t v_stride, const lane_run *runs,
+                           int count, const float *p, const vf keep[3], float *answer)
 {
     vf mixed[VF_ROWS][3];
-    multiply(columns, block->v + from * block->v_stride + c, 1, block->v_stride, p, keys, mixed);
+    clear(columns, mixed);
+    for (const lane_run *run = runs; run < runs + count; run++) {
+        switch (4 * run->lanes.low + run->lanes.high) {
+#define MIX(low, high)                                                     \
+    case 4 * low + high:                                                   \
+        multiply(columns, low, high, v, 1, v_stride, p, run->keys, mixed); \
+        break;
+            EACH_LANE_RANGE(MIX)
+#undef MIX
+        }
+        v += run->keys * v_stride;
+        p += run->keys * PANEL;
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < columns; i++) {
 #pragma GCC unroll 3
         for (int l = 0; l < 3; l++) {
-            float *at = answer + (c + i) * PANEL + l * VF_LANES;
+            float *at = answer + i * PANEL + l * VF_LANES;
             vf_store(at, vf_fma(vf_load(at), keep[l], mixed[i][l]));
         }
     }
@@ -229,17 +322,15 @@ static int absorb_block(const key_block *block, int d, int dv, query_panel *pane
     int to = first_key_at(block, block->last + panel->last + 1);
     if (from >= to)
         return 0;
-    int keys = to - from, j = 0;
+    int keys = to - from;
+    lane_run runs[MOST_RUNS];
     score_range range;
     vf keep[3], sum[3];
     for (int c = 0; c < 3; c++) {
         range.maximum[c] = panel->maximum[c];
         range.minimum[c] = vf_set(0);
     }
-    for (; j + VF_ROWS <= keys; j += VF_ROWS)
-        score_keys(VF_ROWS, block, from + j, d, panel, scores + j * PANEL, &range);
-    for (; j < keys; j++)
-        score_keys(1, block, from + j, d, panel, scores + j * PANEL, &range);
+    int count = score_block(block, from, keys, d, panel, scores, &range, runs);
     for (int c = 0; c < 3; c++) {
         vmask overflown = vf_between(range.minimum[c], vf_set(-INFINITY), vf_set(-FLT_MAX));
         range.maximum[c] = vf_select(overflown, vf_set(NAN), range.maximum[c]);
@@ -250,11 +341,14 @@ static int absorb_block(const key_block *block, int d, int dv, query_panel *pane
         panel->sum[c] = vf_fma(panel->sum[c], keep[c], sum[c]);
         panel->maximum[c] = range.maximum[c];
     }
+    const float *v = block->v + from * block->v_stride;
     int c = 0;
     for (; c + VF_ROWS <= dv; c += VF_ROWS)
-        mix_columns(VF_ROWS, block, from, keys, c, scores, keep, panel->answer);
+        mix_columns(VF_ROWS, v + c, block->v_stride, runs, count, scores, keep,
+                    panel->answer + c * PANEL);
     for (; c < dv; c++)
-        mix_columns(1, block, from, keys, c, scores, keep, panel->answer);
+        mix_columns(1, v + c, block->v_stride, runs, count, scores, keep,
+                    panel->answer + c * PANEL);
     return keys;
 }
 
@@ -449,6 +543,62 @@ static attn_status attend(const attn_tile *t, attn_arena *scratch, uint64_t *sco
     }
     for (int p = 0; p < panels; p++)
         close_panel(t, &space.panels[p]);
+    attn_arena_rewind(scratch, mark);
+    return ATTN_OK;
+}
+
+static size_t shorten_bytes(int columns)
+{
+    return attn_arena_round(KEY_BLOCK * PANEL * sizeof(float)) +
+           attn_arena_round((size_t)columns * PANEL * sizeof(float));
+}
+
+/* answer (columns, PANEL) += x^T p over `keys` rows of x. */
+static void add_rows(const attn_shortened *of, int64_t from, int keys, int rows, const float *p,
+                     float *answer)
+{
+    const vf keep[3] = {vf_set(1), vf_set(1), vf_set(1)};
+    const lane_run run = {{0, (rows - 1) / VF_LANES + 1}, keys};
+    const float *x = of->x + from * of->stride;
+    int c = 0;
+    for (; c + VF_ROWS <= of->columns; c += VF_ROWS)
+        mix_columns(VF_ROWS, x + c, of->stride, &run, 1, p, keep, answer + c * PANEL);
+    for (; c < of->columns; c++)
+        mix_columns(1, x + c, of->stride, &run, 1, p, keep, answer + c * PANEL);
+}
+
+/* A panel of rows of e takes the place of p in attention's second half. */
+static void shorten_panel(const attn_shortening *s, int first, float *p, float *answer)
+{
+    int rows = s->rows - first < PANEL ? s->rows - first : PANEL;
+    float *at = answer;
+    for (int i = 0; i < s->of_count; at += s->of[i++].columns * PANEL)
+        load_lanes(s->of[i].out + (ptrdiff_t)first * s->of[i].columns, s->of[i].columns, rows,
+                   s->of[i].columns, at);
+    for (int64_t from = 0; from < s->count; from += KEY_BLOCK) {
+        int keys = s->count - from < KEY_BLOCK ? (int)(s->count - from) : KEY_BLOCK;
+        load_lanes(s->e + first * s->stride + from, s->stride, rows, keys, p);
+        at = answer;
+        for (int i = 0; i < s->of_count; at += s->of[i++].columns * PANEL)
+            add_rows(&s->of[i], from, keys, rows, p, at);
+    }
+    at = answer;
+    for (int i = 0; i < s->of_count; at += s->of[i++].columns * PANEL)
+        transpose(at, PANEL, s->of[i].columns, rows,
+                  s->of[i].out + (ptrdiff_t)first * s->of[i].columns, s->of[i].columns);
+}
+
+static attn_status shorten(const attn_shortening *s, attn_arena *scratch)
+{
+    size_t mark = scratch->used, columns = 0;
+    for (int i = 0; i < s->of_count; i++)
+        columns += (size_t)s->of[i].columns;
+    float *p = attn_arena_take(scratch, KEY_BLOCK * PANEL * sizeof(float));
+    float *answer = attn_arena_take(scratch, columns * PANEL * sizeof(float));
+    if (!p || !answer)
+        return ATTN_NO_MEMORY;
+    for (int first = 0; first < s->rows; first += PANEL)
+        shorten_panel(s, first, p, answer);
     attn_arena_rewind(scratch, mark);
     return ATTN_OK;
 }

@@ -51,6 +51,24 @@ typedef struct attn_tile {
     bool resume;
 } attn_tile;
 
+/* Rows of a sequence, and the few that they are shortened to. */
+typedef struct attn_shortened {
+    const float *x; /* (count, columns), rows `stride` floats apart */
+    ptrdiff_t stride;
+    int columns;
+    float *out; /* (rows, columns), dense: grows by e x */
+} attn_shortened;
+
+/* Linformer's products with one matrix e. */
+typedef struct attn_shortening {
+    const float *e; /* (rows, count), rows `stride` floats apart */
+    ptrdiff_t stride;
+    int rows;
+    int64_t count;
+    attn_shortened of[2]; /* keys and values, or only one of them */
+    int of_count;
+} attn_shortening;
+
 enum {
     ATTN_LANES = 16 /* features and columns of running sums are padded to a multiple of this */
 };
@@ -95,6 +113,9 @@ typedef struct attn_kernels {
      * Keys outside the spans or hidden by key_mask are never read; a key that only some rows of the
      * tile see is read for all of them and must be finite not to disturb the others. */
     attn_status (*attend)(const attn_tile *tile, attn_arena *scratch, uint64_t *scores);
+    /* Both products in one pass over e. Workspace for `columns` of both together. */
+    size_t (*shorten_bytes)(int columns);
+    attn_status (*shorten)(const attn_shortening *shortening, attn_arena *scratch);
     const attn_feature_kernels *features;
 } attn_kernels;
 

@@ -10,7 +10,6 @@
  *
  * There is no causal form: every row of K' mixes the whole sequence. Phases: draw (gaussian),
  * project, attend; the last is the fused tile on k keys. */
-#include "attn/blas.h"
 #include "mixers/fused.h"
 #include "mixers/mixers.h"
 #include "random.h"
@@ -20,9 +19,9 @@
 #include <string.h>
 
 enum {
-    MOST_ROWS = 192,    /* queries a tile */
-    PROJECT_ROWS = 128, /* rows of K' and V' a tile makes: fewer would pack K once for each few */
-    CHUNK = 1024,       /* positions whose coefficients are made at a time */
+    MOST_ROWS = 192,   /* queries a tile */
+    PROJECT_ROWS = 96, /* rows of K' and V' a tile makes: whole panels of every ISA */
+    CHUNK = 1024,      /* positions whose coefficients are made at a time */
     RANDOM_STREAM = 1,
     DRAW_NS = 60, /* about what drawing a number costs */
 };
@@ -80,18 +79,46 @@ static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_err
     return ATTN_OK;
 }
 
-static void warn_if_stretched(attn_plan *plan)
+static int64_t longest_row(const attn_plan *plan)
 {
-    int64_t longest = 0, length = plan->params.projection_length;
-    if (plan->params.projection != ATTN_GIVEN)
-        return;
+    int64_t longest = 0;
     for (int64_t b = 0; b < plan->shape.batch; b++)
         if (attn_valid_keys(plan, b) > longest)
             longest = attn_valid_keys(plan, b);
-    if (longest > length)
+    return longest;
+}
+
+static void warn_if_stretched(attn_plan *plan)
+{
+    int64_t longest = longest_row(plan), length = plan->params.projection_length;
+    if (plan->params.projection == ATTN_GIVEN && longest > length)
         snprintf(plan->warning, sizeof plan->warning,
                  "linformer: the projection covers %lld positions and was stretched to %lld",
                  (long long)length, (long long)longest);
+}
+
+/* Positions whose coefficients are made at a time; 0 when all are used where they lie. */
+static int64_t chunk_length(const attn_plan *plan)
+{
+    const attn_mix_params *p = &plan->params;
+    bool stretched = p->projection == ATTN_GIVEN && longest_row(plan) > p->projection_length;
+    if (p->projection == ATTN_MEAN || (!stretched && !p->mask.key_mask))
+        return 0;
+    return plan->shape.m < CHUNK ? plan->shape.m : CHUNK;
+}
+
+static size_t chunk_bytes(const attn_plan *plan)
+{
+    int64_t rows = plan->params.k < PROJECT_ROWS ? plan->params.k : PROJECT_ROWS;
+    return (size_t)(rows * chunk_length(plan)) * sizeof(float);
+}
+
+static size_t project_bytes(const attn_plan *plan)
+{
+    if (plan->params.projection == ATTN_MEAN)
+        return 0;
+    return attn_arena_round(chunk_bytes(plan)) +
+           plan->kernels->shorten_bytes((int)plan->shape.d + (int)plan->shape.dv);
 }
 
 static attn_status add_draw_phase(attn_plan *plan, attn_error *error)
@@ -118,7 +145,7 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     /* The projected keys have no mask, so the tile gathers nothing. */
     size_t attend =
         plan->kernels->attend_bytes(plan->tile_rows, (int)shape->d, (int)shape->dv, false);
-    size_t project = PROJECT_ROWS * CHUNK * sizeof(float);
+    size_t project = project_bytes(plan);
     plan->scratch_bytes = attend > project ? attend : project;
     plan->shared_bytes = layout_of(plan).total * sizeof(float);
     warn_if_stretched(plan);
@@ -170,41 +197,49 @@ static float stretched(const float *row, int64_t length, int64_t L, int64_t j)
 
 /* Coefficients for positions [from, from + count), those of hidden keys 0. */
 static void fill_chunk(const coefficients *c, int64_t L, int64_t from, int64_t count,
-                       const uint8_t *visible, float *chunk)
+                       const uint8_t *visible, int64_t stride, float *chunk)
 {
     for (int r = 0; r < c->count; r++) {
         const float *row = c->rows + r * c->stride;
         for (int64_t j = 0; j < count; j++) {
             bool hidden = visible && !visible[from + j];
             float value = L > c->length ? stretched(row, c->length, L, from + j) : row[from + j];
-            chunk[r * CHUNK + j] = hidden ? 0 : value;
+            chunk[r * stride + j] = hidden ? 0 : value;
         }
     }
 }
 
-/* to (count, columns) = coefficients times the first L rows of `rows`. */
-static void project(const coefficients *c, int64_t L, const uint8_t *visible, const float *rows,
-                    ptrdiff_t row_stride, int64_t columns, float *chunk, float *to)
+/* Outputs become coefficients times the first L rows of what is shortened. */
+static attn_status project(const attn_plan *plan, const coefficients *c, int64_t L,
+                           const uint8_t *visible, const attn_shortened *of, int of_count,
+                           attn_arena *scratch)
 {
     bool as_it_lies = L <= c->length && !visible;
-    for (int64_t from = 0; from < L; from += CHUNK) {
-        int64_t count = L - from < CHUNK ? L - from : CHUNK;
-        if (!as_it_lies)
-            fill_chunk(c, L, from, count, visible, chunk);
-        attn_blas_gemm(&(attn_gemm){
-            .rows = c->count,
-            .columns = columns,
-            .depth = count,
-            .a = as_it_lies ? c->rows + from : chunk,
-            .a_stride = as_it_lies ? c->stride : CHUNK,
-            .b = rows + from * row_stride,
-            .b_stride = row_stride,
-            .c = to,
-            .c_stride = columns,
-            .alpha = 1,
-            .beta = from > 0,
-        });
+    attn_shortening s = {
+        .e = c->rows, .stride = c->stride, .rows = c->count, .count = L, .of_count = of_count};
+    size_t mark = scratch->used;
+    float *chunk = NULL;
+    attn_status status = ATTN_OK;
+    if (!as_it_lies) {
+        s.e = chunk = attn_arena_take(scratch, chunk_bytes(plan));
+        s.stride = s.count = chunk_length(plan);
+        if (!chunk)
+            return ATTN_NO_MEMORY;
     }
+    for (int i = 0; i < of_count; i++) {
+        s.of[i] = of[i];
+        memset(of[i].out, 0, (size_t)c->count * (size_t)of[i].columns * sizeof(float));
+    }
+    for (int64_t from = 0; from < L && status == ATTN_OK; from += s.count) {
+        s.count = L - from < s.count ? L - from : s.count;
+        if (chunk)
+            fill_chunk(c, L, from, s.count, visible, s.stride, chunk);
+        for (int i = 0; i < of_count; i++)
+            s.of[i].x = of[i].x + from * of[i].stride;
+        status = plan->kernels->shorten(&s, scratch);
+    }
+    attn_arena_rewind(scratch, mark);
+    return status;
 }
 
 /* Means of segments `first` to `first + count` of k over the first L rows. */
@@ -222,34 +257,52 @@ static void average(int64_t k, int64_t L, int first, int count, const uint8_t *v
     }
 }
 
-/* Make a block of rows of K' or V' out of the keys or values `x`. */
-static void run_project_one(const attn_plan *plan, const attn_mix_io *io, int64_t b, int64_t g,
-                            int first, int count, bool values, float *chunk)
+/* `count` rows of E or, for the values, F, from `first` on. */
+static coefficients coefficients_of(const attn_plan *plan, const attn_mix_io *io, int64_t g,
+                                    int first, int count, bool values)
+{
+    const attn_mix_params *p = &plan->params;
+    int64_t m = plan->shape.m, length = p->projection_length,
+            head = p->projection_heads > 1 ? g : 0;
+    coefficients c = {.first = first, .count = count, .stride = m, .length = m};
+    c.rows = (const float *)io->shared + first * m;
+    if (p->projection == ATTN_GIVEN) {
+        c.stride = c.length = length;
+        c.rows = (values ? p->f : p->e) + (head * p->k + first) * length;
+    }
+    return c;
+}
+
+/* Make `count` rows of K' and V' of kv head g of batch row b, from `first` on. */
+static attn_status project_rows(const attn_plan *plan, const attn_mix_io *io, int64_t b, int64_t g,
+                                int first, int count, attn_arena *scratch)
 {
     const attn_shape *s = &plan->shape;
     const attn_mix_params *p = &plan->params;
     layout at = layout_of(plan);
-    attn_view x = values ? io->v : io->k;
-    int64_t columns = values ? s->dv : s->d, L = attn_valid_keys(plan, b);
+    float *shared = io->shared;
+    int64_t row = (b * s->kv_heads + g) * p->k + first, L = attn_valid_keys(plan, b);
     const uint8_t *visible = p->mask.key_mask ? p->mask.key_mask + b * s->m : NULL;
-    const float *rows = attn_view_row(x, b, g, 0);
-    float *to = (float *)io->shared + (values ? at.values : at.keys) +
-                ((b * s->kv_heads + g) * p->k + first) * columns;
+    const attn_shortened of[] = {{.x = attn_view_row(io->k, b, g, 0),
+                                  .stride = io->k.row,
+                                  .columns = (int)s->d,
+                                  .out = shared + at.keys + row * s->d},
+                                 {.x = attn_view_row(io->v, b, g, 0),
+                                  .stride = io->v.row,
+                                  .columns = (int)s->dv,
+                                  .out = shared + at.values + row * s->dv}};
     if (p->projection == ATTN_MEAN) {
-        average(projected_keys(plan, b), L, first, count, visible, rows, x.row, columns, to);
-        return;
+        for (int i = 0; i < 2; i++)
+            average(projected_keys(plan, b), L, first, count, visible, of[i].x, of[i].stride,
+                    of[i].columns, of[i].out);
+        return ATTN_OK;
     }
-    coefficients c = {.rows = (const float *)io->shared + first * s->m,
-                      .stride = s->m,
-                      .length = s->m,
-                      .first = first,
-                      .count = count};
-    if (p->projection == ATTN_GIVEN) {
-        int64_t head = p->projection_heads > 1 ? g : 0;
-        c.stride = c.length = p->projection_length;
-        c.rows = (values ? p->f : p->e) + (head * p->k + first) * p->projection_length;
-    }
-    project(&c, L, visible, rows, x.row, columns, chunk, to);
+    coefficients e = coefficients_of(plan, io, g, first, count, false);
+    coefficients f = coefficients_of(plan, io, g, first, count, true);
+    if (e.rows == f.rows)
+        return project(plan, &e, L, visible, of, 2, scratch);
+    attn_status status = project(plan, &e, L, visible, &of[0], 1, scratch);
+    return status == ATTN_OK ? project(plan, &f, L, visible, &of[1], 1, scratch) : status;
 }
 
 static attn_status run_project(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
@@ -260,14 +313,7 @@ static attn_status run_project(const attn_plan *plan, const attn_mix_io *io, int
     int first = (int)(tile % blocks) * PROJECT_ROWS;
     int64_t left = projected_keys(plan, b) - first;
     int count = (int)(left < PROJECT_ROWS ? left : PROJECT_ROWS);
-    float *chunk = attn_arena_take(scratch, PROJECT_ROWS * CHUNK * sizeof *chunk);
-    if (!chunk)
-        return ATTN_NO_MEMORY;
-    if (count <= 0)
-        return ATTN_OK;
-    run_project_one(plan, io, b, g, first, count, false, chunk);
-    run_project_one(plan, io, b, g, first, count, true, chunk);
-    return ATTN_OK;
+    return count > 0 ? project_rows(plan, io, b, g, first, count, scratch) : ATTN_OK;
 }
 
 static attn_status run_attend(const attn_plan *plan, const attn_mix_io *io, int64_t tile,

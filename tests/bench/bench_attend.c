@@ -1,4 +1,4 @@
-/* How fast exact attention is beside OpenBLAS's sgemm of 2048, and how exact.
+/* Every speed that has a target, beside its floor and its goal.
  *
  * Every repetition runs each task once, in rounds of one n that begin with sgemm on as many
  * workers. Ratios are taken within a repetition, so that what slows the machine down for a while
@@ -10,79 +10,111 @@
  * by itself and an AVX2 one under OPENBLAS_CORETYPE=Haswell. So the avx512 lines are judged in the
  * former case and the avx2 lines in the latter; the others are printed and marked "unlike". */
 #include "attn/blas.h"
+#include "server/bench/targets.h"
+#include "tests/bench/support/peer.h"
 #include "tests/bench/support/table.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
-    MOST_TASKS = 128,
-    AWKWARD_N = 1024, /* the round whose shapes the awkward ones are held against */
-    PADDED_BATCH = 3,
+    MOST_TASKS = 160,
+    MOST_WORKERS = 2,
     MACHINES = 2,
+    REPETITIONS = 9,
+    AWKWARD_N = 1024, /* the round whose shapes the awkward ones are held against */
+    LONG_N = 16384,   /* where the variants are held against exact */
+    PADDED_BATCH = 3,
+    PEER_N = 2048,
+    PEER_HEADS = 8,
+    K = 256, /* of Linformer, and Performer's features */
 };
 
 static const int64_t round_sizes[] = {512, AWKWARD_N, 2048, 4096};
 static const int64_t padded_lengths[PADDED_BATCH] = {1024, 700, 333};
 
 typedef struct bench {
-    bench_pool pool;
-    bench_crew crews[BENCH_MOST_WORKERS];
+    srv_bench_pool pool;
+    srv_executor *executors[MOST_WORKERS];
     int crew_count;
-    bench_task tasks[MOST_TASKS];
+    srv_bench_task tasks[MOST_TASKS];
     bench_line lines[MOST_TASKS];
     int task_count, line_count;
+    const srv_bench_task *sgemm[MOST_WORKERS]; /* of the round that is being put together */
+    const srv_bench_task *beside_peer[2];      /* full, causal */
 } bench;
 
-static bench_task *add_task(bench *b, bench_task task)
+static void add_line(bench *b, const bench_line *line)
 {
-    b->tasks[b->task_count] = task;
-    return &b->tasks[b->task_count++];
+    b->lines[b->line_count++] = *line;
 }
 
-static void add_line(bench *b, const bench_task *of, const bench_task *to, double floor,
-                     double goal)
+static srv_bench_task *add_task(bench *b, const attn_machine *machine, const char *backend,
+                                const attn_shape *shape, const attn_mix_params *params, int workers)
 {
-    b->lines[b->line_count++] = (bench_line){.of = of, .to = to, .floor = floor, .goal = goal};
+    srv_bench_task *task = &b->tasks[b->task_count++];
+    attn_error error = {0};
+    if (srv_bench_attend_task(task, &b->pool, attn_mixer_find(backend), machine, shape, params,
+                              workers, &error) != ATTN_OK) {
+        printf("cannot measure %s: %s\n", backend, error.message);
+        exit(EXIT_FAILURE);
+    }
+    return task;
 }
 
-static void add_against_sgemm(bench *b, const bench_task *task, const bench_task *sgemm)
+/* Lines for the targets that the task has. */
+static void add_targets(bench *b, const srv_bench_task *task, const srv_bench_task *exact)
 {
-    if (task->plan.params.mask.causal)
-        add_line(b, task, sgemm, task->plan.shape.n < 1024 ? 0.82 : 0.87,
-                 task->plan.shape.n < 1024 ? 0.90 : 0.95);
-    else
-        add_line(b, task, sgemm, 0.90, task->plan.shape.n < 1024 ? 0.95 : 0.97);
+    const srv_bench_target *target = srv_bench_target_find(&task->plan, SRV_BENCH_SGEMM);
+    if (target)
+        add_line(b, &(bench_line){.of = task,
+                                  .to = b->sgemm[task->workers - 1],
+                                  .floor = target->floor,
+                                  .goal = target->goal});
+    target = exact ? srv_bench_target_find(&task->plan, SRV_BENCH_EXACT) : NULL;
+    if (target)
+        add_line(b, &(bench_line){.of = task,
+                                  .to = exact,
+                                  .by_time = true,
+                                  .floor = target->floor,
+                                  .goal = target->goal});
+}
+
+static const srv_bench_task *add_exact(bench *b, const attn_machine *machine,
+                                       const attn_shape *shape, const attn_mask *mask, int workers)
+{
+    attn_mix_params params;
+    attn_mix_params_init(&params, shape->d);
+    params.mask = *mask;
+    const srv_bench_task *task = add_task(b, machine, "exact", shape, &params, workers);
+    add_targets(b, task, NULL);
+    return task;
 }
 
 /* One shape on one worker and, where it is large enough, on two. Returns the former. */
-static const bench_task *add_shape(bench *b, const attn_machine *machine, int64_t n, int64_t d,
-                                   bool causal, bench_task *const sgemm[BENCH_MOST_WORKERS])
+static const srv_bench_task *add_shape(bench *b, const attn_machine *machine, int64_t n, int64_t d,
+                                       bool causal)
 {
     const int64_t heads = n >= 2048 ? 2 : 4096 / n;
     const attn_shape shape = {1, heads, heads, n, n, d, d};
     const attn_mask mask = {.causal = causal};
-    bench_task *one = add_task(b, bench_attend_task(&b->pool, machine, &shape, &mask, 1));
-    add_against_sgemm(b, one, sgemm[0]);
+    const srv_bench_task *one = add_exact(b, machine, &shape, &mask, 1);
     if (b->crew_count < 2 || n < 1024)
         return one;
-    bench_task *two = add_task(b, bench_attend_task(&b->pool, machine, &shape, &mask, 2));
-    add_against_sgemm(b, two, sgemm[1]);
+    const srv_bench_task *two = add_exact(b, machine, &shape, &mask, 2);
     if (n >= 2048)
-        add_line(b, two, one, 1.8, 1.95);
+        add_line(b, &(bench_line){.of = two, .to = one, .floor = 1.8, .goal = 1.95});
     return one;
 }
 
-static void add_awkward(bench *b, const attn_machine *machine, const bench_task *d64,
-                        const bench_task *d128)
+static void add_awkward(bench *b, const attn_machine *machine, const srv_bench_task *d64,
+                        const srv_bench_task *d128)
 {
     const struct {
         const char *name;
         attn_shape shape;
         const int64_t *lengths;
-        const bench_task *nearest;
+        const srv_bench_task *nearest;
     } awkward[] = {
         {"n 1000", {1, 4, 4, 1000, 1000, 64, 64}, NULL, d64},
         {"d 80", {1, 4, 4, 1024, 1024, 80, 80}, NULL, d64},
@@ -91,29 +123,68 @@ static void add_awkward(bench *b, const attn_machine *machine, const bench_task 
         {"padded batch", {PADDED_BATCH, 4, 4, 1024, 1024, 64, 64}, padded_lengths, d64},
     };
     for (size_t i = 0; i < sizeof awkward / sizeof *awkward; i++) {
-        const attn_mask mask = {.lengths = awkward[i].lengths};
-        bench_task *task =
-            add_task(b, bench_attend_task(&b->pool, machine, &awkward[i].shape, &mask, 1));
-        snprintf(task->label, sizeof task->label, "%-6s full   %s", attn_isa_name(machine->isa),
+        attn_mix_params params;
+        attn_mix_params_init(&params, awkward[i].shape.d);
+        params.mask.lengths = awkward[i].lengths;
+        srv_bench_task *task = add_task(b, machine, "exact", &awkward[i].shape, &params, 1);
+        snprintf(task->label, sizeof task->label, "%s exact full, %s", attn_isa_name(machine->isa),
                  awkward[i].name);
-        add_line(b, task, awkward[i].nearest, 0.85, 0.95);
+        add_line(b,
+                 &(bench_line){.of = task, .to = awkward[i].nearest, .floor = 0.85, .goal = 0.95});
+    }
+}
+
+static void open_round(bench *b)
+{
+    for (int c = 0; c < b->crew_count; c++) {
+        b->tasks[b->task_count] = srv_bench_sgemm_task(&b->pool, c + 1);
+        b->sgemm[c] = &b->tasks[b->task_count++];
     }
 }
 
 static void add_round(bench *b, const attn_machine *machines, int machine_count, int64_t n)
 {
-    bench_task *sgemm[BENCH_MOST_WORKERS] = {0};
-    for (int c = 0; c < b->crew_count; c++)
-        sgemm[c] = add_task(b, bench_sgemm_task(&b->pool, c + 1));
+    open_round(b);
     for (int i = 0; i < machine_count; i++) {
         const attn_machine *machine = &machines[i];
-        const bench_task *d64 = add_shape(b, machine, n, 64, false, sgemm);
-        add_shape(b, machine, n, 64, true, sgemm);
-        const bench_task *d128 = add_shape(b, machine, n, 128, false, sgemm);
-        add_shape(b, machine, n, 128, true, sgemm);
+        const srv_bench_task *d64 = add_shape(b, machine, n, 64, false);
+        add_shape(b, machine, n, 64, true);
+        const srv_bench_task *d128 = add_shape(b, machine, n, 128, false);
+        add_shape(b, machine, n, 128, true);
         if (n == AWKWARD_N)
             add_awkward(b, machine, d64, d128);
     }
+}
+
+static void add_variants(bench *b, const attn_machine *machine, int workers)
+{
+    const attn_shape shape = {1, 1, 1, LONG_N, LONG_N, 64, 64};
+    attn_mix_params params;
+    attn_mix_params_init(&params, shape.d);
+    params.window = 512;
+    params.projection = ATTN_GIVEN;
+    params.e = params.f = b->pool.e;
+    params.projection_heads = 1;
+    params.projection_length = LONG_N;
+    params.k = params.features = K;
+    params.omega = b->pool.omega;
+    static const char *const unordered[] = {"linformer", "performer"};
+    for (size_t i = 0; i < sizeof unordered / sizeof *unordered; i++)
+        add_targets(b, add_task(b, machine, unordered[i], &shape, &params, workers), NULL);
+    params.mask.causal = true;
+    const srv_bench_task *exact = add_task(b, machine, "exact", &shape, &params, workers);
+    add_targets(b, exact, NULL);
+    add_targets(b, add_task(b, machine, "window", &shape, &params, workers), exact);
+}
+
+/* The best overlay alone, as a user would run it. */
+static void add_peer_round(bench *b, const attn_machine *machine)
+{
+    const attn_shape shape = {1, PEER_HEADS, PEER_HEADS, PEER_N, PEER_N, 64, 64};
+    open_round(b);
+    for (int causal = 0; causal < 2; causal++)
+        b->beside_peer[causal] =
+            add_exact(b, machine, &shape, &(attn_mask){.causal = causal}, b->crew_count);
 }
 
 /* The overlays of this CPU; returns how many. */
@@ -130,46 +201,30 @@ static int probe_machines(attn_machine machines[MACHINES])
     return count;
 }
 
-static bool open_crews(bench *b)
-{
-    size_t scratch_bytes = ATTN_ALIGN;
-    for (int i = 0; i < b->task_count; i++)
-        if (b->tasks[i].plan.scratch_bytes > scratch_bytes)
-            scratch_bytes = b->tasks[i].plan.scratch_bytes;
-    attn_error error = {0};
-    for (int c = 0; c < b->crew_count; c++)
-        if (bench_crew_open(&b->crews[c], c + 1, scratch_bytes, &error) != ATTN_OK) {
-            printf("SKIP: %s\n", error.message);
-            return false;
-        }
-    return true;
-}
-
 static void time_everything(bench *b)
 {
     /* Once unrecorded: pages, clocks and OpenBLAS's buffers warm up. */
-    for (int i = 0; i < b->task_count; i++)
-        bench_task_run_ns(&b->tasks[i], b->crews);
-    for (int repetition = 0; repetition < BENCH_REPETITIONS; repetition++)
+    for (int repetition = 0; repetition <= REPETITIONS; repetition++) {
+        fprintf(stderr, "make bench: repetition %d of %d\n", repetition, REPETITIONS);
         for (int i = 0; i < b->task_count; i++) {
-            bench_task *task = &b->tasks[i];
-            task->rate.value[repetition] = task->flops / bench_task_run_ns(task, b->crews);
+            srv_bench_task *task = &b->tasks[i];
+            srv_bench_task_run(task, b->executors[task->workers - 1], repetition > 0);
         }
+    }
 }
 
 /* Two sgemms that are not much faster together than one after the other say that there was no
  * second core to be had, whatever the number of cores. */
 static void print_sgemm(const bench *b)
 {
-    const bench_task *one = &b->tasks[0], *two = b->crew_count > 1 ? &b->tasks[1] : one;
+    const srv_bench_task *one = &b->tasks[0], *two = b->crew_count > 1 ? &b->tasks[1] : one;
     bench_print_task(one, "in the first round");
     if (two == one) {
         printf("SKIP two workers: there is one core\n");
         return;
     }
     bench_print_task(two, "in the first round");
-    bench_samples ratios = bench_ratios(&two->rate, &one->rate);
-    double ratio = bench_summarize(&ratios).median;
+    double ratio = srv_bench_ratio(&two->rate, &one->rate);
     if (ratio < 1.8)
         printf("note: two sgemms at a time are %.2f times as fast as one: the machine is not idle, "
                "or its\nscheduler keeps both workers on one core; lines with 2 workers tell "
@@ -181,29 +236,81 @@ static void print_errors(bench *b)
 {
     bench_print_errors_head();
     for (int i = 0; i < b->task_count; i++) {
-        const bench_task *task = &b->tasks[i];
+        srv_bench_task *task = &b->tasks[i];
         const attn_shape *s = &task->plan.shape;
         bool simple = s->heads == s->kv_heads && !task->plan.params.mask.lengths;
-        if (task->plan.mixer && simple && s->n == AWKWARD_N && task->workers == 1)
-            bench_print_error(task, b->crews);
+        if (task->plan.mixer && simple && s->n == AWKWARD_N && task->workers == 1 &&
+            srv_bench_task_run(task, b->executors[0], false) == ATTN_OK)
+            bench_print_error(task);
+    }
+}
+
+static void print_peer(const bench *b)
+{
+    const struct {
+        const char *name;
+        double floor, goal;
+    } rows[] = {{"full", 1.3, 1.6}, {"causal", 2.5, 3.7}};
+    bench_peer peer = {0};
+    if (!bench_peer_torch(&peer, b->crew_count, PEER_HEADS, PEER_N, 64, REPETITIONS)) {
+        printf("\nSKIP PyTorch: absent; ATTND_BENCH_PYTHON names a Python that has torch\n");
+        return;
+    }
+    printf("\n%s, %d threads, n %d d 64 heads %d, just after: times as fast as that\n", peer.name,
+           b->crew_count, PEER_N, PEER_HEADS);
+    for (int causal = 0; causal < 2; causal++) {
+        double theirs = causal ? peer.causal_ms : peer.full_ms;
+        double ours = srv_bench_summarize(&b->beside_peer[causal]->ns).median / 1e6;
+        printf("%-46s %7.2f ms, theirs %8.2f ms: %6.2f  %5.2f  %5.2f  %s\n",
+               b->beside_peer[causal]->label, ours, theirs, theirs / ours, rows[causal].floor,
+               rows[causal].goal, theirs / ours >= rows[causal].floor ? "ok" : "MISSED");
     }
 }
 
 static void run(bench *b, const attn_machine *machines, int machine_count)
 {
-    b->crew_count = machines[0].cores > 1 ? 2 : 1;
     for (size_t i = 0; i < sizeof round_sizes / sizeof *round_sizes; i++)
         add_round(b, machines, machine_count, round_sizes[i]);
-    if (open_crews(b)) {
-        time_everything(b);
-        bench_print_head();
-        for (int i = 0; i < b->line_count; i++)
-            bench_print_line(&b->lines[i]);
-        print_sgemm(b);
-        print_errors(b);
+    open_round(b);
+    for (int i = 0; i < machine_count; i++)
+        add_variants(b, &machines[i], 1);
+    add_peer_round(b, &machines[machine_count - 1]);
+    time_everything(b);
+    bench_print_head(REPETITIONS);
+    for (int i = 0; i < b->line_count; i++)
+        bench_print_line(&b->lines[i]);
+    print_sgemm(b);
+    print_errors(b);
+    print_peer(b);
+}
+
+static attn_status open_bench(bench *b, int cores, attn_error *error)
+{
+    const size_t square = (size_t)SRV_BENCH_SGEMM_SIDE * SRV_BENCH_SGEMM_SIDE;
+    const srv_bench_sizes sizes = {.q = square,
+                                   .k = square,
+                                   .v = square,
+                                   .out = square,
+                                   .e = (size_t)K * LONG_N,
+                                   .omega = (size_t)K * 64,
+                                   .products = MOST_WORKERS};
+    b->crew_count = cores > 1 ? 2 : 1;
+    for (int c = 0; c < b->crew_count; c++) {
+        b->executors[c] = srv_executor_open(c + 1, error);
+        if (!b->executors[c])
+            return error->status;
     }
-    for (int c = 0; c < b->crew_count; c++)
-        bench_crew_close(&b->crews[c]);
+    return srv_bench_pool_open(&b->pool, &sizes, error);
+}
+
+static void close_bench(bench *b)
+{
+    for (int i = 0; i < b->task_count; i++)
+        srv_bench_task_close(&b->tasks[i]);
+    for (int c = 0; c < MOST_WORKERS; c++)
+        srv_executor_close(b->executors[c]);
+    srv_bench_pool_close(&b->pool);
+    free(b);
 }
 
 int main(void)
@@ -212,12 +319,12 @@ int main(void)
     attn_machine machines[MACHINES];
     int machine_count = probe_machines(machines);
     bench *b = calloc(1, sizeof *b);
-    if (b && machine_count > 0 && bench_pool_open(&b->pool))
-        run(b, machines, machine_count);
+    attn_error error = {0};
+    if (!b || machine_count == 0 || open_bench(b, machines[0].cores, &error) != ATTN_OK)
+        printf("SKIP: no overlay to measure, or no memory. %s\n", error.message);
     else
-        printf("SKIP: no overlay to measure, or no memory\n");
+        run(b, machines, machine_count);
     if (b)
-        bench_pool_close(&b->pool);
-    free(b);
+        close_bench(b);
     return EXIT_SUCCESS;
 }

@@ -1,0 +1,52 @@
+/* What a benchmark times: a backend's plan, or OpenBLAS's sgemm as the yardstick. */
+#ifndef SERVER_BENCH_TASK_H
+#define SERVER_BENCH_TASK_H
+
+#include "attn/mixer.h"
+#include "server/bench/pool.h"
+#include "server/bench/samples.h"
+#include "server/executor.h"
+
+typedef struct srv_bench_task {
+    char label[72];
+    int workers;    /* of the executor that it is timed on */
+    attn_plan plan; /* of no mixer: this is sgemm, once for each worker */
+    attn_isa isa;
+    attn_mix_io io;
+    const srv_bench_pool *pool;
+    double flops;                /* see srv_bench_attend_task */
+    size_t workspace_bytes;      /* measured: shared, and the scratch of all workers */
+    double last_ns;              /* of the last run, recorded or not */
+    srv_bench_samples ns;        /* of every repetition */
+    srv_bench_samples rate;      /* GFLOP/s of every repetition */
+    srv_bench_samples busy_rate; /* the same by processor time: as if no worker had ever waited for
+                                    a core, which is what counts on a machine that others use */
+} srv_bench_task;
+
+/* `workers` multiplications of square matrices at a time, one on each worker. */
+srv_bench_task srv_bench_sgemm_task(const srv_bench_pool *pool, int workers);
+
+/* A backend over the pool's arrays, which are large enough; what the parameters point to is
+ * borrowed. Flops are those of the pairs the backend has to visit, 2 (d + dv) each: all for exact,
+ * half with a causal mask, the band of window, and what the tiles of sparse count; of Linformer and
+ * Performer those of their matrix products. The label says all of it.
+ *
+ * Close it in any case. The plan's refusal, or ATTN_NO_MEMORY. */
+attn_status srv_bench_attend_task(srv_bench_task *task, const srv_bench_pool *pool,
+                                  const attn_mixer *mixer, const attn_machine *machine,
+                                  const attn_shape *shape, const attn_mix_params *params,
+                                  int workers, attn_error *error);
+void srv_bench_task_close(srv_bench_task *task);
+
+/* Run and, when `record`, note time and rate; what is brief runs unrecorded just before, so that it
+ * is not charged for the caches that another task left cold. Returns how the work ended. */
+attn_status srv_bench_task_run(srv_bench_task *task, srv_executor *executor, bool record);
+
+/* Largest error of sampled rows against float64, over the largest |v|, in what the task last wrote;
+ * only for exact with no mask but a causal one and heads == kv_heads. NaN without memory. */
+double srv_bench_task_error(const srv_bench_task *task);
+
+/* The instruction set of the kernel that sgemm runs, as far as its name tells; else scalar. */
+attn_isa srv_bench_sgemm_isa(void);
+
+#endif
