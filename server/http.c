@@ -152,6 +152,12 @@ static bool choose_formats(srv_exchange *x)
     return true;
 }
 
+static srv_problem shutting_down(void)
+{
+    return srv_problem_make(SRV_PROBLEM_UNAVAILABLE, NULL,
+                            "attnd is shutting down; ask another instance");
+}
+
 /* What a request with work must pass before its body is read. */
 static bool check_work(srv_exchange *x)
 {
@@ -159,8 +165,7 @@ static bool check_work(srv_exchange *x)
     srv_server *server = request->server;
     srv_problem problem;
     if (server->draining)
-        return refuse(x, srv_problem_make(SRV_PROBLEM_UNAVAILABLE, NULL,
-                                          "attnd is shutting down; ask another instance"));
+        return refuse(x, shutting_down());
     if (!choose_formats(x) || !read_query(x))
         return false;
     size_t bytes = srv_source_bound(request->format, (size_t)x->framing.length);
@@ -194,6 +199,10 @@ static enum MHD_Result dispatch(srv_exchange *x)
     bool work = request->format != SRV_FORMAT_NONE;
     if (!srv_exchange_close_body(x)) {
         srv_request_refuse(request, x->late);
+        return send_answer(x);
+    }
+    if (work && request->server->drained) {
+        srv_request_refuse(request, shutting_down());
         return send_answer(x);
     }
     if (work && !srv_admit_job(request->server, &problem)) {

@@ -220,6 +220,7 @@ static void on_wake(uv_async_t *async)
 static void on_drain_over(uv_timer_t *timer)
 {
     srv_loop *loop = timer->data;
+    loop->server->drained = true;
     for (srv_request *request = loop->waiting; request; request = request->waiting_next) {
         request->drained = true;
         srv_executor_cancel(loop->server->executor, request->job);

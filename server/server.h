@@ -21,6 +21,7 @@ typedef struct srv_server {
     struct srv_loop *loop;
     /* Loop thread only. */
     bool draining;
+    bool drained; /* the time for accepted work is over: nothing is accepted any more */
     int64_t in_flight; /* requests begun and not yet answered */
     int64_t accepted;  /* of those, handed to an endpoint */
     int64_t jobs;      /* of those, not yet computed */

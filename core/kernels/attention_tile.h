@@ -299,7 +299,7 @@ VF_INLINE void mix_columns(int columns, const float *v, ptrdiff_t v_stride, cons
     for (int i = 0; i < columns; i++) {
 #pragma GCC unroll 3
         for (int l = 0; l < 3; l++) {
-            float *at = answer + i * PANEL + l * VF_LANES;
+            float *at = answer + (ptrdiff_t)i * PANEL + l * VF_LANES;
             vf_store(at, vf_fma(vf_load(at), keep[l], mixed[i][l]));
         }
     }
@@ -345,10 +345,10 @@ static int absorb_block(const key_block *block, int d, int dv, query_panel *pane
     int c = 0;
     for (; c + VF_ROWS <= dv; c += VF_ROWS)
         mix_columns(VF_ROWS, v + c, block->v_stride, runs, count, scores, keep,
-                    panel->answer + c * PANEL);
+                    panel->answer + (ptrdiff_t)c * PANEL);
     for (; c < dv; c++)
         mix_columns(1, v + c, block->v_stride, runs, count, scores, keep,
-                    panel->answer + c * PANEL);
+                    panel->answer + (ptrdiff_t)c * PANEL);
     return keys;
 }
 
@@ -562,9 +562,9 @@ static void add_rows(const attn_shortened *of, int64_t from, int keys, int rows,
     const float *x = of->x + from * of->stride;
     int c = 0;
     for (; c + VF_ROWS <= of->columns; c += VF_ROWS)
-        mix_columns(VF_ROWS, x + c, of->stride, &run, 1, p, keep, answer + c * PANEL);
+        mix_columns(VF_ROWS, x + c, of->stride, &run, 1, p, keep, answer + (ptrdiff_t)c * PANEL);
     for (; c < of->columns; c++)
-        mix_columns(1, x + c, of->stride, &run, 1, p, keep, answer + c * PANEL);
+        mix_columns(1, x + c, of->stride, &run, 1, p, keep, answer + (ptrdiff_t)c * PANEL);
 }
 
 /* A panel of rows of e takes the place of p in attention's second half. */

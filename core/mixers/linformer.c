@@ -71,6 +71,9 @@ static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_err
         return attn_error_set(error, ATTN_INVALID, "params.k",
                               "params.k is %lld: the projected keys cannot be counted",
                               (long long)p->k);
+    if (p->projection == ATTN_GIVEN && p->projection_length > INT32_MAX)
+        return attn_error_set(error, ATTN_INVALID, "e", "e covers %lld positions, expected to %d",
+                              (long long)p->projection_length, INT32_MAX);
     if (p->projection == ATTN_GIVEN && p->projection_heads != 1 &&
         p->projection_heads != s->kv_heads)
         return attn_error_set(error, ATTN_INVALID, "e",

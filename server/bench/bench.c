@@ -1,6 +1,7 @@
 /* Rounds of one n: everything that is compared runs by turns, so that a neighbour's load falls on
  * all of it alike. The work goes through the daemon's own executor. */
 #include "server/bench/bench.h"
+#include "server/clock.h"
 
 #include "attn/blas.h"
 #include "server/bench/report.h"
@@ -46,7 +47,7 @@ static int complain(const attn_error *error)
 static void tell(bench *b, const char *what, int64_t repetition)
 {
     const double every_ns = 3e9;
-    double now = srv_bench_now_ns();
+    double now = (double)srv_now_ns();
     if (now - b->progress_ns < every_ns)
         return;
     b->progress_ns = now;
@@ -204,7 +205,7 @@ int srv_bench(char *const *arguments)
         attn_error_set(&error, ATTN_NO_MEMORY, NULL, "no memory to begin with");
         return complain(&error);
     }
-    b->progress_ns = srv_bench_now_ns();
+    b->progress_ns = (double)srv_now_ns();
     attn_status status = start(b, arguments, &error);
     if (status == ATTN_OK)
         status = run(b, &error);

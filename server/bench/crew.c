@@ -1,4 +1,5 @@
 #include "server/bench/crew.h"
+#include "server/clock.h"
 
 #include "server/bench/samples.h"
 
@@ -57,14 +58,14 @@ srv_bench_result srv_bench_run(srv_executor *executor, const srv_bench_work *wor
         .phase = -1,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .over = PTHREAD_COND_INITIALIZER};
-    double start = srv_bench_now_ns();
+    double start = (double)srv_now_ns();
     srv_executor_submit(executor, &self.job);
     pthread_mutex_lock(&self.lock);
     while (!self.ended)
         pthread_cond_wait(&self.over, &self.lock);
     pthread_mutex_unlock(&self.lock);
     srv_bench_result result = {.status = self.job.status,
-                               .ns = srv_bench_now_ns() - start,
+                               .ns = (double)srv_now_ns() - start,
                                .busy_ns = (double)self.busy_ns,
                                .scratch_bytes = self.job.workspace_bytes};
     pthread_cond_destroy(&self.over);

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 void srv_bench_sample(srv_bench_samples *samples, double value)
 {
@@ -36,11 +35,4 @@ double srv_bench_ratio(const srv_bench_samples *of, const srv_bench_samples *to)
     for (int i = 0; i < of->count && i < to->count; i++)
         srv_bench_sample(&ratios, of->value[i] / to->value[i]);
     return srv_bench_summarize(&ratios).median;
-}
-
-double srv_bench_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }

@@ -24,7 +24,4 @@ srv_bench_summary srv_bench_summarize(const srv_bench_samples *samples);
  * while slows both. */
 double srv_bench_ratio(const srv_bench_samples *of, const srv_bench_samples *to);
 
-/* CLOCK_MONOTONIC. */
-double srv_bench_now_ns(void);
-
 #endif
