@@ -124,13 +124,10 @@ static size_t project_bytes(const attn_plan *plan)
            plan->kernels->shorten_bytes((int)plan->shape.d + (int)plan->shape.dv);
 }
 
-static attn_status add_draw_phase(attn_plan *plan, attn_error *error)
+static void add_draw_phase(attn_plan *plan)
 {
-    int64_t rows = plan->params.k;
-    (void)error;
-    plan->phases[plan->phase_count++] =
-        (attn_phase){.name = "draw", .tiles = rows, .tile_ns = (double)plan->shape.m * DRAW_NS};
-    return ATTN_OK;
+    plan->phases[plan->phase_count++] = (attn_phase){
+        .name = "draw", .tiles = plan->params.k, .tile_ns = (double)plan->shape.m * DRAW_NS};
 }
 
 static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
@@ -153,12 +150,14 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     plan->shared_bytes = layout_of(plan).total * sizeof(float);
     warn_if_stretched(plan);
     if (params->projection == ATTN_GAUSSIAN)
-        status = add_draw_phase(plan, error);
-    /* A pair here is one coefficient times a row of K and of V: half the flops of a score's. */
+        add_draw_phase(plan);
+    /* A coefficient times a row of K and of V costs what a query-key pair does; a mean adds each
+     * row once. */
     double m = (double)shape->m, heads = (double)shape->batch * (double)shape->kv_heads;
+    double uses = params->projection == ATTN_MEAN ? 1 : (double)k;
     if (status == ATTN_OK)
         status = attn_fused_phase(plan, machine, "project", shape->batch * shape->kv_heads, blocks,
-                                  heads * m * (double)k, error);
+                                  heads * m * uses, error);
     if (status == ATTN_OK)
         status = attn_fused_phase(
             plan, machine, "attend", shape->batch * shape->heads,

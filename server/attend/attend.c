@@ -91,7 +91,7 @@ static bool reserve(attend *a)
     srv_request *request = a->request;
     const attn_shape *s = &a->call.shape;
     double bytes = (double)output_count(s) * sizeof(float) +
-                   (double)a->decision.candidates[a->decision.choice.index].predicted_bytes +
+                   (double)srv_decision_chosen(&a->decision)->predicted_bytes +
                    (double)srv_source_bytes(a->source) + (double)request->body_room;
     if (a->call.key_mask)
         bytes += (double)s->batch * (double)s->m;
@@ -326,7 +326,7 @@ static void fill_account(attend *a)
     int64_t now = srv_now_ns();
     account->encoding = srv_format_name(a->request->format);
     account->answer_encoding = srv_format_name(a->request->wanted);
-    account->backend = srv_decision_backend(&a->decision);
+    account->backend = srv_decision_chosen(&a->decision)->mixer->name;
     account->rule = a->decision.choice.rule;
     account->n = a->call.longest;
     account->parse_s = (double)(a->read_ns - a->job.started_ns) * 1e-9;
@@ -336,7 +336,7 @@ static void fill_account(attend *a)
     account->tokens = a->call.shape.batch * a->call.shape.n;
     account->compute_s = (double)(a->computed_ns - a->read_ns) * 1e-9;
     account->serialize_s = (double)(now - a->computed_ns) * 1e-9;
-    account->predicted_s = a->decision.candidates[a->decision.choice.index].predicted_ms * 1e-3;
+    account->predicted_s = srv_decision_chosen(&a->decision)->predicted_ms * 1e-3;
     account->workspace_bytes = a->job.workspace_bytes + plan->shared_bytes;
 }
 

@@ -136,13 +136,13 @@ attn_status srv_decide(srv_decision *decision, const srv_server *server, const s
     decision->choice = attn_route_guidance(&facts, decision->candidates, decision->count);
     if (decision->choice.index < 0)
         return refuse(decision, facts.backend, error);
-    return attn_mixer_plan(decision->candidates[decision->choice.index].mixer, &server->machine,
-                           &call->params, &call->shape, &decision->plan, error);
+    return attn_mixer_plan(srv_decision_chosen(decision)->mixer, &server->machine, &call->params,
+                           &call->shape, &decision->plan, error);
 }
 
-const char *srv_decision_backend(const srv_decision *decision)
+const attn_candidate *srv_decision_chosen(const srv_decision *decision)
 {
-    return decision->candidates[decision->choice.index].mixer->name;
+    return &decision->candidates[decision->choice.index];
 }
 
 static void print_candidate(const attn_candidate *c, srv_text *text)

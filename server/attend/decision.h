@@ -23,7 +23,8 @@ typedef struct srv_decision {
 attn_status srv_decide(srv_decision *decision, const srv_server *server, const srv_call *call,
                        const srv_inputs *inputs, const srv_options *options, attn_error *error);
 
-const char *srv_decision_backend(const srv_decision *decision);
+/* The candidate that was chosen. */
+const attn_candidate *srv_decision_chosen(const srv_decision *decision);
 
 /* Append the value of `route` as the answers of attend and plan carry it. */
 void srv_decision_print(const srv_decision *decision, srv_text *text);

@@ -76,7 +76,7 @@ static void print_memory(const srv_reply *reply, srv_text *text)
     const attn_shape *s = &reply->call->shape;
     srv_text_format(
         text, "{\"workspace_bytes\": %zu, \"predicted_bytes\": %zu, \"exact_matrix_bytes\": ",
-        reply->request->account.workspace_bytes, d->candidates[d->choice.index].predicted_bytes);
+        reply->request->account.workspace_bytes, srv_decision_chosen(d)->predicted_bytes);
     srv_text_real(text, (double)s->n * (double)s->m * sizeof(float));
     srv_text_string(text, "}");
 }
@@ -87,7 +87,7 @@ static void print_warnings(const srv_reply *reply, fields *f)
     const srv_decision *d = reply->decision;
     bool asked = strcmp(d->choice.rule, "explicit") == 0;
     int count = 0;
-    if (!asked && !d->candidates[d->choice.index].trained)
+    if (!asked && !srv_decision_chosen(d)->trained)
         warnings[count++] = "the backend approximates exact attention, and nothing says that these "
                             "tensors come from weights trained with it";
     if (reply->decision->plan.warning[0])
@@ -109,7 +109,7 @@ static void print_fields(const srv_reply *reply, fields *f)
 {
     srv_request *request = reply->request;
     srv_text_json(add_field(f, "id"), request->id.text);
-    srv_text_json(add_field(f, "backend"), srv_decision_backend(reply->decision));
+    srv_text_json(add_field(f, "backend"), srv_decision_chosen(reply->decision)->mixer->name);
     srv_decision_print(reply->decision, add_field(f, "route"));
     print_warnings(reply, f);
     if (reply->plan_only)
