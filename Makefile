@@ -50,18 +50,19 @@ server_o := $(call object,$(server_c))
 support_o := $(call object,$(wildcard tests/support/*.c))
 bench_support_o := $(call object,$(wildcard tests/bench/support/*.c))
 
-.PHONY: help deps build run check bench format clean tests fuzz deploy-check image-check
+.PHONY: always help deps build run check bench format clean tests fuzz deploy-check image-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 15
 	@echo; echo 'MODE=release|debug|asan|tsan picks the build (now $(MODE), in $B/).'
 
-deps: ## install the Debian packages that are missing
-	@deploy/install-deps.sh
+deps: ## install the Debian packages that are missing, those of the tests included
+	@deploy/install-deps.sh test
 
-build: deps ## build the daemon, build/<mode>/attnd, and libattn.a
+build: ## build the daemon, build/<mode>/attnd, and libattn.a
+	@deploy/install-deps.sh
 	@$(MAKE) --no-print-directory -j$(shell nproc) $B/attnd
 
 run: build ## build and start the daemon on 127.0.0.1:8080
@@ -80,7 +81,7 @@ bench: deps ## print every speed ratio beside its target
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(benches:%=$B/%)
 	@for b in $(benches); do $B/$$b || exit; done
 
-format: ## lay out every C file as .clang-format says
+format: ## lay out every C file as .clang-format says (Debian's clang-format)
 	clang-format -i $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h')
 
 clean: ## remove everything that was built
@@ -128,6 +129,11 @@ $B/obj/%_avx2.o: CFLAGS += $(FLAGS_avx2)
 $B/obj/%_avx512.o: CFLAGS += $(FLAGS_avx512)
 # Drawn numbers are the same on every machine: no contraction into multiply-adds.
 $B/obj/core/random.o $B/obj/core/mixers/directions.o: CFLAGS += -ffp-contract=off
+# A stamp that changes with the revision, so that the binary never names another commit.
+$B/revision: $(if $(filter $(REVISION),$(shell cat $B/revision 2>/dev/null)),,always)
+	@mkdir -p $(@D)
+	@echo '$(REVISION)' >$@
+$B/obj/server/version.o: $B/revision
 $B/obj/server/version.o: CPPFLAGS += -DATTND_VERSION='"$(VERSION)"' -DATTND_REVISION='"$(REVISION)"'
 
 $B/obj/%.o: %.c

@@ -63,6 +63,17 @@ static void print_flag(char flag[72], const char *key)
         *c = *c == '_' ? '-' : *c;
 }
 
+static attn_status unknown_variable(const char *entry, const char *key, attn_error *error)
+{
+    char nearest[72];
+    snprintf(nearest, sizeof nearest, "%s", srv_nearest(key, key_at));
+    for (char *c = nearest; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
+    return attn_error_set(error, ATTN_INVALID, key,
+                          "environment: unknown variable %.*s; the nearest is ATTND_%s",
+                          (int)strcspn(entry, "="), entry, nearest);
+}
+
 static attn_status unknown_flag(const char *typed, const char *key, attn_error *error)
 {
     char nearest[72];
@@ -193,7 +204,7 @@ static attn_status read_environment(srv_config *config, char *const *environment
             continue;
         const setting *s = find(key);
         attn_status status = s ? set(config, s, "environment", strchr(*entry, '=') + 1, error)
-                               : unknown("environment", key, error);
+                               : unknown_variable(*entry, key, error);
         if (status != ATTN_OK)
             return status;
     }

@@ -74,14 +74,19 @@ static bool split(const char *address, char host[256], char port[16])
     return true;
 }
 
+static attn_status wrong_form(const char *address, const char *key, attn_error *error)
+{
+    return attn_error_set(error, ATTN_INVALID, key,
+                          "%s is \"%.80s\", expected host:port, [ipv6]:port or unix:/path", key,
+                          address);
+}
+
 static int open_host(const char *address, const char *key, int flags, take_address *take,
                      attn_error *error)
 {
     char host[256], port[16];
     if (!split(address, host, port)) {
-        attn_error_set(error, ATTN_INVALID, key,
-                       "%s is \"%.80s\", expected host:port, [ipv6]:port or unix:/path", key,
-                       address);
+        wrong_form(address, key, error);
         return -1;
     }
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -136,6 +141,14 @@ static const char *unix_path(const char *address)
 {
     size_t length = sizeof unix_prefix - 1;
     return strncmp(address, unix_prefix, length) == 0 && address[length] ? address + length : NULL;
+}
+
+attn_status srv_listen_check(const char *address, const char *key, attn_error *error)
+{
+    char host[256], port[16];
+    const char *path = unix_path(address);
+    bool known = path ? path[0] != '\0' : split(address, host, port);
+    return known ? ATTN_OK : wrong_form(address, key, error);
 }
 
 int srv_listen(const char *address, const char *key, attn_error *error)

@@ -4,6 +4,9 @@
 
 #include "attn/status.h"
 
+/* Whether the address has one of these forms; a host name is not looked up. */
+attn_status srv_listen_check(const char *address, const char *key, attn_error *error);
+
 /* A listening, non-blocking socket, or -1 with a sentence that names `key`, the setting the address
  * came from. The file of a unix socket that nobody answers on any more is replaced. */
 int srv_listen(const char *address, const char *key, attn_error *error);

@@ -6,8 +6,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -133,12 +135,17 @@ static bool add_fields(srv_text *line, srv_log_format format, const srv_log_fiel
     return all;
 }
 
+/* Never waits, though the descriptor is usually blocking and, being shared with other processes,
+ * has to stay so. A pipe that polls writable has room for PIPE_BUF bytes, and so for a line; a
+ * socket may not have, but can be told not to wait. */
 static bool write_line(int fd, const srv_text *line)
 {
-    ssize_t written;
-    do
+    struct pollfd out = {.fd = fd, .events = POLLOUT};
+    if (poll(&out, 1, 0) != 1 || !(out.revents & POLLOUT))
+        return false;
+    ssize_t written = send(fd, line->data, line->length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (written < 0 && (errno == ENOTSOCK || errno == EINTR))
         written = write(fd, line->data, line->length);
-    while (written < 0 && errno == EINTR);
     return written == (ssize_t)line->length;
 }
 

@@ -4,10 +4,12 @@
 #include "server/attend/source.h"
 #include "server/bench/bench.h"
 #include "server/healthcheck.h"
+#include "server/listen.h"
 #include "server/loop.h"
 #include "server/version.h"
 
 #include <malloc.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,10 +29,11 @@ static void print_help(FILE *out)
           "       attnd --help                    this text\n"
           "\n"
           "flags of serve, with [defaults]; each is also an environment variable\n"
-          "(--max-body-bytes is ATTND_MAX_BODY_BYTES) and a key of the --config file:\n",
+          "(--max-body-bytes is ATTND_MAX_BODY_BYTES) and a key of the configuration file:\n",
           out);
     srv_config_help(out);
-    fputs("  --config               JSON file with any of these keys, dashes written _ [none]\n"
+    fputs("\nand of the command line alone (ATTND_CONFIG names a file too):\n"
+          "  --config               JSON file with any of these keys, dashes written _ [none]\n"
           "  --check-config         only check the configuration\n"
           "  --print-config         only print the configuration in force\n"
           "\n"
@@ -87,7 +90,7 @@ static void announce(srv_server *server)
         srv_log_string("version", srv_version),
         srv_log_string("isa", attn_isa_name(server->machine.isa)),
         srv_log_int("workers", server->workers),
-        srv_log_real("attend_gflops_per_core", server->machine.attend_flops_per_ns),
+        srv_log_real("attend_gflops_per_core", round(server->machine.attend_flops_per_ns)),
         srv_log_int("pid", getpid()),
     };
     srv_log_event(&server->log, SRV_LOG_INFO, "serving", fields, sizeof fields / sizeof *fields);
@@ -107,6 +110,7 @@ static int serve(srv_server *server)
     if (status == ATTN_OK) {
         announce(server);
         srv_loop_run(server->loop);
+        srv_log_event(&server->log, SRV_LOG_INFO, "stopped", NULL, 0);
     }
     /* The loop last: a job's end is told to it. */
     srv_executor_close(server->executor);
@@ -123,12 +127,18 @@ static attn_status check_together(const srv_config *config, attn_error *error)
     if (!srv_log_format_find(config->log_format, &format) ||
         !srv_log_level_find(config->log_level, &level))
         return attn_error_set(error, ATTN_INVALID, "log_format",
-                              "log_format is json or text, log_level debug, info, warn or error");
+                              "log_format is \"%s\", expected json or text; log_level is \"%s\", "
+                              "expected debug, info, warn or error",
+                              config->log_format, config->log_level);
     if (config->short_below > config->long_above)
         return attn_error_set(error, ATTN_INVALID, "short_below",
                               "short_below is %lld, expected at most long_above, which is %lld",
                               (long long)config->short_below, (long long)config->long_above);
-    return ATTN_OK;
+    attn_status status = srv_listen_check(config->listen, "listen", error);
+    if (status == ATTN_OK && config->admin_listen[0])
+        status = srv_listen_check(config->admin_listen, "admin_listen", error);
+    attn_machine machine;
+    return status == ATTN_OK ? attn_machine_probe(&machine, config->isa, error) : status;
 }
 
 static int configure_and_serve(char **arguments, char **environment)
@@ -173,7 +183,11 @@ int main(int count, char **arguments, char **environment)
         return EXIT_SUCCESS;
     }
     if (command[0])
-        fprintf(stderr, "attnd: unknown command or arguments: \"%.40s\"\n", command);
-    print_help(stderr);
+        fprintf(stderr,
+                "attnd: \"%.40s\" is no command, or lacks its argument; try attnd serve, or "
+                "attnd --help\n",
+                command);
+    else
+        print_help(stderr);
     return EXIT_USAGE;
 }

@@ -25,6 +25,7 @@ count() {
         [ "${bad:-0}" -gt 0 ] || bad=1
     fi
     echo "$name: ${good:-0} passed, ${bad:-0} failed"
+    grep -oE 'SKIP.*' "$log" | sort -u | sed "s/^/$name: /" || true
     passed=$((passed + ${good:-0}))
     failed=$((failed + ${bad:-0}))
 }

@@ -369,12 +369,16 @@ static void a_default_is_a_value_that_could_be_given(void)
 static void check_nearest(const char *wrong, const char *right)
 {
     for (place p = IN_FILE; p < PLACES; p++) {
-        char flag[80], message[200];
+        char flag[80], variable[512], message[600];
         srv_config config;
         attn_error error;
         print_flag(flag, right);
-        snprintf(message, sizeof message, p == IN_FLAG ? "the nearest is %s" : "nearest is \"%s\"",
-                 p == IN_FLAG ? flag : right);
+        print_variable(variable, right, "");
+        variable[strcspn(variable, "=")] = '\0';
+        const char *const spelled[] = {
+            [IN_FILE] = right, [IN_ENVIRONMENT] = variable, [IN_FLAG] = flag};
+        snprintf(message, sizeof message, p == IN_FILE ? "nearest is \"%s\"" : "the nearest is %s",
+                 spelled[p]);
         check_refused(read_in(&config, p, wrong, "1", &error), &error, wrong, message);
     }
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -145,10 +146,17 @@ static void check_listening(const char *address)
 
 static void hosts_are_listened_on(void)
 {
+    struct addrinfo *found;
     check_listening("127.0.0.1:0");
     check_listening("127.0.0.1:00000");
     check_listening("0.0.0.0:0");
-    check_listening("localhost:0");
+    /* A bare system has no /etc/hosts, and so no such name. */
+    if (getaddrinfo("localhost", NULL, NULL, &found) == 0) {
+        check_listening("localhost:0");
+        freeaddrinfo(found);
+    } else {
+        printf("SKIP: localhost is no name here\n");
+    }
     if (has_ipv6()) {
         check_listening("[::1]:0");
         check_listening("[::]:0");

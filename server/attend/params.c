@@ -11,8 +11,9 @@ static attn_status read_word(const srv_options *options, srv_field field, const 
     for (*index = 0; words[*index]; ++*index)
         if (strcmp(found, words[*index]) == 0)
             return ATTN_OK;
-    return attn_error_set(error, ATTN_INVALID, path, "%s is \"%.32s\", expected %s, %s%s%s", path,
-                          found, words[0], words[1], words[2] ? " or " : "",
+    const char *rest = words[2] ? ", " : " or ";
+    return attn_error_set(error, ATTN_INVALID, path, "%s is \"%.32s\", expected %s%s%s%s%s", path,
+                          found, words[0], rest, words[1], words[2] ? " or " : "",
                           words[2] ? words[2] : "");
 }
 

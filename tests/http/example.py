@@ -8,8 +8,9 @@ import urllib.request
 
 import numpy as np
 
-import reference
-import samples
+sys.dont_write_bytecode = True
+import reference  # noqa: E402
+import samples  # noqa: E402
 
 
 def main(url):

@@ -260,7 +260,7 @@ class Configuration(SetupCase):
         self.refused("--config", self.folder)
 
     def test_unknown_environment(self):
-        self.refused(environment={"ATTND_MAX_QUUE": "1"}, mentions=("max_queue",))
+        self.refused(environment={"ATTND_MAX_QUUE": "1"}, mentions=("ATTND_MAX_QUEUE",))
 
     def test_a_daemon_uses_what_it_was_told(self):
         path = self.file("limit.json", '{"max_body_bytes": 100}')
@@ -343,6 +343,31 @@ class Log(SetupCase):
         self.assertEqual((line["backend"], line["rule"], line["n"]), ("exact", "short", 2))
         self.assertRegex(line["ts"], r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
         self.assertEqual(line["bytes_in"], len(json.dumps(GOOD)))
+
+    def test_a_reader_that_stops_reading_stops_nobody(self):
+        """The log's pipe fills up: requests go on, lines are dropped and counted, and it drains."""
+        port = client.free_port()
+        process = subprocess.Popen([client.binary, "serve", "--listen", f"127.0.0.1:{port}"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            process.stdout.readline()  # it serves; from here on nobody reads
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            for _ in range(1000):
+                connection.request("GET", "/healthz")
+                self.assertEqual(client.Answer(connection.getresponse()).status, 200)
+            held = os.read(process.stdout.fileno(), 1 << 20)
+            connection.request("GET", "/healthz")
+            client.Answer(connection.getresponse())
+            connection.close()
+            process.terminate()
+            rest = process.stdout.read()
+            self.assertEqual(process.wait(30), 0)
+            self.assertLess(held.count(b"\n"), 1000)
+            self.assertIn(b'"lost":', rest)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
     def test_refusals_say_why(self):
         daemon = client.shared()
