@@ -11,12 +11,14 @@ typedef struct srv_bench_work {
     const attn_phase *phases;
     int phase_count;
     size_t scratch_bytes; /* that a tile needs */
+    int rounds; /* times that all phases run in one job: brief work would measure waking the worker
+                 */
 } srv_bench_work;
 
 typedef struct srv_bench_result {
     attn_status status;
-    double ns;            /* from submitting to the end */
-    double busy_ns;       /* processor time of the tiles, summed over the workers */
+    double ns;            /* from submitting to the end, a round */
+    double busy_ns;       /* processor time of the whole process meanwhile, a round */
     size_t scratch_bytes; /* measured: the peaks of all workers, summed */
 } srv_bench_result;
 
