@@ -140,8 +140,12 @@ static bool choose_formats(srv_exchange *x)
     static const char json[] = SRV_JSON_TYPE, tensors[] = SRV_SAFETENSORS_TYPE;
     srv_request *request = &x->request;
     const char *type = header(x, "Content-Type"), *accept = header(x, "Accept");
+    const char *encoding = header(x, "Content-Encoding");
     request->wanted =
         accept && strcasestr(accept, tensors) ? SRV_FORMAT_SAFETENSORS : SRV_FORMAT_JSON;
+    if (encoding && strcasecmp(encoding, "identity") != 0)
+        return refuse(x, srv_problem_make(SRV_PROBLEM_MEDIA_TYPE, "Content-Encoding",
+                                          "found %.32s, expected the body as it is", encoding));
     if (!type || is_media_type(type, json))
         request->format = SRV_FORMAT_JSON;
     else if (is_media_type(type, tensors))

@@ -27,6 +27,7 @@
 
 enum {
     SWEEP_MS = 1000,
+    GRACE_MS = 1000, /* after drain_timeout_s, for the last answers to leave */
     OTHER_DESCRIPTORS = 256, /* besides those of connections */
 };
 
@@ -113,10 +114,8 @@ static void on_prepare(uv_prepare_t *prepare)
         uv_timer_start(&loop->pause, on_pause, ms, 0);
 }
 
-static void end_if_drained(srv_loop *loop)
+static void end(srv_loop *loop)
 {
-    if (!loop->quiesced || loop->server->accepted > 0)
-        return;
     /* Everything is answered; a late second signal must not turn that into a failure. */
     sigset_t late;
     sigemptyset(&late);
@@ -124,6 +123,12 @@ static void end_if_drained(srv_loop *loop)
     sigaddset(&late, SIGINT);
     pthread_sigmask(SIG_BLOCK, &late, NULL);
     uv_stop(&loop->uv);
+}
+
+static void end_if_drained(srv_loop *loop)
+{
+    if (loop->quiesced && loop->server->accepted == 0)
+        end(loop);
 }
 
 static void on_check(uv_check_t *check)
@@ -216,6 +221,17 @@ static void on_wake(uv_async_t *async)
     }
 }
 
+/* Answers have had their last moment too: who still does not read them loses the connection. A job
+ * that is ending is waited for, since libmicrohttpd cannot stop beneath a suspended connection. */
+static void on_grace_over(uv_timer_t *timer)
+{
+    srv_loop *loop = timer->data;
+    if (loop->waiting)
+        uv_timer_start(timer, on_grace_over, GRACE_MS, 0);
+    else
+        end(loop);
+}
+
 /* Accepted work has had its time. */
 static void on_drain_over(uv_timer_t *timer)
 {
@@ -225,6 +241,7 @@ static void on_drain_over(uv_timer_t *timer)
         request->drained = true;
         srv_executor_cancel(loop->server->executor, request->job);
     }
+    uv_timer_start(timer, on_grace_over, GRACE_MS, 0);
 }
 
 static void on_drain_begun(uv_timer_t *timer)

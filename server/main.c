@@ -8,6 +8,7 @@
 #include "server/loop.h"
 #include "server/version.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
@@ -162,8 +163,21 @@ static int configure_and_serve(char **arguments, char **environment)
     return serve(&server);
 }
 
+/* A standard stream that was closed would lend its number to a socket, and log lines would go
+ * there. */
+static void fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
 int main(int count, char **arguments, char **environment)
 {
+    fill_standard_streams();
     keep_heap_small();
     const char *command = count > 1 ? arguments[1] : "";
     if (strcmp(command, "bench") == 0)

@@ -67,6 +67,8 @@ static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_err
     if (p->k < 1 || p->k > INT32_MAX)
         return attn_error_set(error, ATTN_INVALID, "params.k",
                               "params.k is %lld, expected at least 1", (long long)p->k);
+    if (s->d + s->dv > INT32_MAX)
+        return attn_error_set(error, ATTN_INVALID, "q", "q and v have too many columns together");
     if (rows * (double)p->k > most_floats)
         return attn_error_set(error, ATTN_INVALID, "params.k",
                               "params.k is %lld: the projected keys cannot be counted",
@@ -84,8 +86,8 @@ static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_err
 
 static int64_t longest_row(const attn_plan *plan)
 {
-    int64_t longest = 0;
-    for (int64_t b = 0; b < plan->shape.batch; b++)
+    int64_t longest = plan->params.mask.lengths ? 0 : plan->shape.m;
+    for (int64_t b = 0; plan->params.mask.lengths && b < plan->shape.batch; b++)
         if (attn_valid_keys(plan, b) > longest)
             longest = attn_valid_keys(plan, b);
     return longest;

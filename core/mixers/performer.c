@@ -26,6 +26,11 @@ enum {
     CAUSAL_CHUNK = 512, /* keys between two saved prefixes */
     FULL_CHUNK = 2048,  /* keys a tile sums when there is no causal order */
     MOST_CHUNKS = 32,   /* of those, however long the sequence */
+    /* A tile has to end soon whatever the sizes: making directions orthogonal costs d^3, drawing
+     * them d^2, and a block of keys features x columns. */
+    MOST_ORTHOGONAL = 256,
+    MOST_DRAWN = 1024,
+    MOST_SUMS = 1 << 22,
 };
 
 #define LOG2_E 1.44269504088896341
@@ -225,6 +230,13 @@ static bool open_workspace(const attn_plan *plan, attn_arena *scratch, workspace
     return true;
 }
 
+/* Of the double precision rows that a block of directions is made in. */
+static size_t basis_bytes(const attn_plan *plan)
+{
+    int64_t d = plan->shape.d, rows = plan->params.features < d ? plan->params.features : d;
+    return draws(plan) ? attn_arena_round((size_t)(rows * d) * sizeof(double)) : 0;
+}
+
 static void run_draw(const attn_plan *plan, const attn_mix_io *io, int64_t tile, double *basis)
 {
     attn_directions_draw(&plan->params, plan->shape.d, tile * plan->shape.d, basis, io->shared);
@@ -408,10 +420,18 @@ static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_err
     double floats = (double)p->features * ((double)s->dv + (double)s->d + 64) *
                     ((double)s->m / CAUSAL_CHUNK + MOST_CHUNKS) * (double)s->batch *
                     (double)s->kv_heads;
-    if (!p->omega && (double)s->d * (double)s->d > 0x1p58)
-        return attn_error_set(error, ATTN_INVALID, "q",
-                              "q has %lld columns, too many to draw directions for",
+    int64_t most_columns = p->orthogonal ? MOST_ORTHOGONAL : MOST_DRAWN;
+    if (!p->omega && s->d > most_columns)
+        return attn_error_set(error, ATTN_UNSUPPORTED, "omega",
+                              "performer draws %sdirections for up to %lld columns, q has %lld; "
+                              "give omega",
+                              p->orthogonal ? "orthogonal " : "", (long long)most_columns,
                               (long long)s->d);
+    if (p->features >= 1 && (double)p->features * (double)(s->d + s->dv) > MOST_SUMS)
+        return attn_error_set(error, ATTN_UNSUPPORTED, "params.features",
+                              "params.features is %lld: performer keeps features x columns sums, "
+                              "here up to %d",
+                              (long long)p->features, MOST_SUMS);
     if (p->features >= 1 && p->features < INT32_MAX / BLOCK && floats < 0x1p58)
         return ATTN_OK;
     return attn_error_set(error, ATTN_INVALID, "params.features",
@@ -455,10 +475,10 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
         return status;
     plan->tile_rows = shape->n < BLOCK ? (int)shape->n : BLOCK;
     size_t slots = (size_t)(shape->batch * shape->kv_heads * slot_count(plan));
-    size_t basis = draws(plan) ? (size_t)shape->d * (size_t)shape->d * sizeof(double) : 0;
+    size_t basis = basis_bytes(plan);
     size_t work = workspace_bytes(plan);
     plan->shared_bytes = (omega_floats(plan) + slots * sums_floats(plan)) * sizeof(float);
-    plan->scratch_bytes = work > basis ? work : attn_arena_round(basis);
+    plan->scratch_bytes = work > basis ? work : basis;
     return add_phases(plan, machine, error);
 }
 
@@ -466,11 +486,10 @@ static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, 
                        attn_arena *scratch)
 {
     workspace w;
-    size_t d = (size_t)plan->shape.d;
     if (!draws(plan))
         phase++;
     if (phase == 0) {
-        double *basis = attn_arena_take(scratch, d * d * sizeof *basis);
+        double *basis = attn_arena_take(scratch, basis_bytes(plan));
         if (!basis)
             return ATTN_NO_MEMORY;
         run_draw(plan, io, tile, basis);

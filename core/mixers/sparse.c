@@ -152,6 +152,20 @@ static attn_status check(const attn_mix_params *params, const attn_shape *shape,
     return ATTN_OK;
 }
 
+/* A stride beyond all distances means what one that just covers them means, and costs less; of the
+ * summary, the last columns of a block, the part that lies beyond falls away. */
+static void clamp_stride(attn_plan *plan)
+{
+    attn_mix_params *p = &plan->params;
+    int64_t widest = plan->shape.m > plan->shape.n ? plan->shape.m : plan->shape.n;
+    p->summary = smaller(p->summary, p->stride);
+    if (p->stride <= widest)
+        return;
+    int64_t beyond = p->stride - widest;
+    p->stride = widest;
+    p->summary = p->summary > beyond ? p->summary - beyond : 0;
+}
+
 static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
                         const attn_shape *shape, attn_plan *plan, attn_error *error)
 {
@@ -162,7 +176,7 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
         return status;
     if (plan->params.stride == 0)
         plan->params.stride = (int64_t)ceil(sqrt((double)shape->m));
-    plan->params.summary = smaller(plan->params.summary, plan->params.stride);
+    clamp_stride(plan);
     if (params->pattern == ATTN_FIXED)
         return plan_fixed(plan, machine, error);
     status = plan_band(plan, machine, error);

@@ -340,6 +340,20 @@ static void fill_account(attend *a)
     account->workspace_bytes = a->job.workspace_bytes + plan->shared_bytes;
 }
 
+/* On the worker: giving gigabytes back would hold up the loop. */
+static void release(attend *a)
+{
+    for (int64_t i = 0; a->pieces && i < a->piece_count; i++)
+        free(a->pieces[i].data);
+    free(a->pieces);
+    free(a->out);
+    free(a->io.shared);
+    srv_call_free(&a->call);
+    srv_options_free(&a->options);
+    srv_source_close(a->source);
+    srv_request_drop_body(a->request);
+}
+
 static void done(srv_job *job)
 {
     attend *a = of_job(job);
@@ -360,6 +374,7 @@ static void done(srv_job *job)
             refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
         a->out = reply.data;
     }
+    release(a);
     srv_loop_finished(a->request->server->loop, a->request);
 }
 
@@ -368,14 +383,6 @@ static void end_work(void *work)
     attend *a = work;
     if (a->refused)
         srv_request_refuse(a->request, a->problem);
-    for (int64_t i = 0; a->pieces && i < a->piece_count; i++)
-        free(a->pieces[i].data);
-    free(a->pieces);
-    free(a->out);
-    free(a->io.shared);
-    srv_call_free(&a->call);
-    srv_options_free(&a->options);
-    srv_source_close(a->source);
     free(a);
 }
 

@@ -369,6 +369,27 @@ class Log(SetupCase):
             process.wait()
             process.stdout.close()
 
+    def test_closed_standard_streams(self):
+        """Their numbers must not go to sockets that log lines then land in."""
+        port = client.free_port()
+        process = subprocess.Popen(
+            ["sh", "-c", f"exec {client.binary} serve --listen 127.0.0.1:{port} <&- >&- 2>&-"])
+        try:
+            give_up = time.monotonic() + SETTLE_S
+            status = None
+            while status != 200 and time.monotonic() < give_up:
+                with contextlib.suppress(OSError):
+                    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                    connection.request("GET", "/healthz")
+                    status = connection.getresponse().status
+                    connection.close()
+            self.assertEqual(status, 200)
+            process.terminate()
+            self.assertEqual(process.wait(30), 0)
+        finally:
+            process.kill()
+            process.wait()
+
     def test_refusals_say_why(self):
         daemon = client.shared()
         daemon.post("/v1/attend", "{", {"X-Request-Id": "log-refused-1"})

@@ -345,12 +345,24 @@ class Refusals(VariantCase):
             with self.subTest(backend=backend, name=name):
                 self.refused_field(name, (backend,), backend=backend, **{name: [[1, 2]]})
 
+    def test_strides_beyond_the_sequence_cost_nothing(self):
+        """A stride that covers all positions is exact attention, however large it is."""
+        qkv = {"q": [[1, 2]] * 2, "k": [[1, 0]] * 2, "v": [[5], [7]]}
+        exact = self.daemon.post("/v1/attend", {**qkv, "backend": "exact"}).json
+        for pattern in ("fixed", "strided", "local"):
+            for summary in (1, 40_000_000, 2**31 - 1):
+                params = {"pattern": pattern, "stride": 2**31 - 1, "summary": summary}
+                with self.subTest(**params):
+                    answer = self.daemon.post("/v1/attend", {**qkv, "backend": "sparse",
+                                                             "params": params}).json
+                    self.assertEqual(answer["output"], exact["output"])
+                    self.assertLess(answer["memory"]["predicted_bytes"], 1 << 20)
+
     def test_sizes_that_nobody_can_serve(self):
         """A sentence or 413, and above all an answer."""
         for backend, params in (
                 ("performer", {"features": 10**9}), ("performer", {"features": 2**31 - 1}),
-                ("linformer", {"k": 10**9, "projection": "gaussian"}),
-                ("sparse", {"pattern": "fixed", "stride": 2**31 - 1, "summary": 2**31 - 1})):
+                ("linformer", {"k": 10**9, "projection": "gaussian"})):
             with self.subTest(backend=backend, params=params):
                 answer = self.daemon.post("/v1/attend", {
                     "q": [[1, 2]] * 2, "k": [[1, 0]] * 2, "v": [[5]] * 2, "backend": backend,
