@@ -12,7 +12,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-static uint64_t bits_at(uint64_t seed, uint64_t stream, uint64_t index)
+uint64_t attn_random_bits(uint64_t seed, uint64_t stream, uint64_t index)
 {
     const uint64_t golden = 0x9E3779B97F4A7C15U;
     uint64_t key = mix(mix(seed + golden) + (stream + 1) * golden);
@@ -55,7 +55,7 @@ double attn_random_normal(uint64_t seed, uint64_t stream, uint64_t index)
 {
     const double unit = 0x1p-53;
     /* 1 to 2^53 over 2^53: never 0, whose logarithm is not a number. */
-    double u = (double)((bits_at(seed, 2 * stream, index) >> 11) + 1) * unit;
-    double turn = (double)(bits_at(seed, 2 * stream + 1, index) >> 11) * unit;
+    double u = (double)((attn_random_bits(seed, 2 * stream, index) >> 11) + 1) * unit;
+    double turn = (double)(attn_random_bits(seed, 2 * stream + 1, index) >> 11) * unit;
     return sqrt(-2 * logarithm(u)) * cosine_of_turn(turn);
 }

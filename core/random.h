@@ -8,6 +8,9 @@
 
 #include <stdint.h>
 
+/* 64 even bits: element `index` of stream `stream`. */
+uint64_t attn_random_bits(uint64_t seed, uint64_t stream, uint64_t index);
+
 /* Element `index` of stream `stream`: standard normal. */
 double attn_random_normal(uint64_t seed, uint64_t stream, uint64_t index);
 

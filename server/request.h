@@ -18,6 +18,8 @@ typedef struct srv_account {
     int64_t tokens;                         /* query rows answered */
     double parse_s, queue_s, compute_s, serialize_s, predicted_s;
     size_t workspace_bytes;
+    int64_t sampled_rows;  /* held against exact attention; 0: none were */
+    double relative_error; /* of those, in L2 */
 } srv_account;
 
 typedef enum srv_format {

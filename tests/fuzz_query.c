@@ -146,13 +146,14 @@ static void check_round_trip(const srv_options *options)
 
 static void check_plan(const srv_decision *decision, const srv_call *call)
 {
-    const attn_plan *plan = &decision->plan;
+    const attn_program *program = decision->program;
     require(call->longest >= 0 && call->longest <= call->shape.m, "longest", "out of range");
-    require(plan->phase_count >= 1 && plan->phase_count <= ATTN_MAX_PHASES, "phases", "number");
-    for (int p = 0; p < plan->phase_count; p++)
-        require(plan->phases[p].tiles >= 1 && plan->phases[p].tile_ns > 0 &&
-                    isfinite(plan->phases[p].tile_ns),
-                "phase", plan->phases[p].name);
+    require(attn_program_phases(program) >= 1, "phases", "number");
+    for (int p = 0; p < attn_program_phases(program); p++) {
+        attn_phase phase = attn_program_phase(program, p);
+        require(phase.tiles >= 1 && phase.tile_ns > 0 && isfinite(phase.tile_ns), "phase",
+                phase.name);
+    }
     srv_text text = SRV_TEXT_EMPTY;
     srv_decision_print(decision, &text);
     json_t *route = json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES, NULL);
@@ -177,6 +178,7 @@ static void decide(const srv_options *options)
     attn_error error = {0};
     srv_inputs inputs = {0};
     static srv_decision decision;
+    decision.program = NULL;
     attn_status status = srv_call_from_shape(&call, &(srv_inputs){0}, options, &error);
     if (status == ATTN_OK)
         status = srv_decide(&decision, &server, &call, &inputs, options, &error);
@@ -184,6 +186,7 @@ static void decide(const srv_options *options)
         check_plan(&decision, &call);
     else
         check_error(&error);
+    srv_decision_free(&decision);
     srv_call_free(&call);
 }
 

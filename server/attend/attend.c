@@ -48,8 +48,9 @@ typedef struct attend {
     srv_inputs inputs;
     srv_call call;
     srv_decision decision;
-    attn_mix_io io;
+    attn_frame frame;
     float *out;
+    attn_deviation deviation;
     srv_output output;
     srv_part *pieces; /* of the printed output */
     int64_t piece_count;
@@ -134,11 +135,6 @@ static attn_status decide(attend *a, attn_error *error)
     return status;
 }
 
-static attn_view view_of(const srv_tensor *t, int64_t heads, int64_t rows, int64_t columns)
-{
-    return attn_view_dense(t->data, heads, rows, columns);
-}
-
 static void describe_output(attend *a)
 {
     const srv_tensor *q = a->inputs.q;
@@ -147,22 +143,21 @@ static void describe_output(attend *a)
     a->output.dim[q->rank - 1] = a->call.shape.dv;
 }
 
-static bool open_io(attend *a)
+static bool open_frame(attend *a)
 {
     const attn_shape *s = &a->call.shape;
-    size_t shared = a->decision.plan.shared_bytes;
+    size_t shared = attn_program_shared_bytes(a->decision.program);
     a->out = malloc((size_t)output_count(s) * sizeof *a->out);
-    a->io = (attn_mix_io){
-        .q = view_of(a->inputs.q, s->heads, s->n, s->d),
-        .k = view_of(a->inputs.k, s->kv_heads, s->m, s->d),
-        .v = view_of(a->inputs.v, s->kv_heads, s->m, s->dv),
-        .out = attn_view_dense(a->out, s->heads, s->n, s->dv),
-        .shared = shared ? aligned_alloc(ATTN_ALIGN, attn_arena_round(shared)) : NULL,
-    };
+    float **data = a->frame.data;
+    data[ATTN_ARRAY_Q] = a->inputs.q->data;
+    data[ATTN_ARRAY_K] = a->inputs.k->data;
+    data[ATTN_ARRAY_V] = a->inputs.v->data;
+    data[ATTN_ARRAY_OUT] = a->out;
+    data[ATTN_ARRAY_SHARED] = shared ? aligned_alloc(ATTN_ALIGN, attn_arena_round(shared)) : NULL;
     a->output.data = a->out;
     a->piece_count = srv_output_pieces(&a->output);
     a->pieces = calloc((size_t)a->piece_count, sizeof *a->pieces);
-    if (a->out && a->pieces && (!shared || a->io.shared))
+    if (a->out && a->pieces && (!shared || data[ATTN_ARRAY_SHARED]))
         return true;
     return refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
 }
@@ -193,7 +188,7 @@ static bool after_read(attend *a)
         srv_request_drop_body(a->request);
     set_deadline(a);
     describe_output(a);
-    return reserve(a) && open_io(a);
+    return reserve(a) && open_frame(a);
 }
 
 static bool next_slice(attend *a, attn_phase *phase)
@@ -206,22 +201,21 @@ static bool next_slice(attend *a, attn_phase *phase)
 
 static bool next_compute(attend *a, attn_phase *phase)
 {
-    const attn_plan *plan = &a->decision.plan;
-    double print_ns = (double)output_count(&plan->shape) * PRINT_NS_PER_FLOAT;
+    const attn_program *program = a->decision.program;
+    double print_ns = (double)output_count(&a->call.shape) * PRINT_NS_PER_FLOAT;
     if (a->stage != COMPUTE) {
         a->stage = COMPUTE;
         a->phase = -1;
-        a->job.scratch_bytes = plan->scratch_bytes;
+        a->job.scratch_bytes = attn_program_scratch_bytes(program);
     }
-    if (++a->phase < plan->phase_count) {
-        *phase = plan->phases[a->phase];
-        a->job.remaining_ns = print_ns;
-        for (int p = a->phase + 1; p < plan->phase_count; p++)
-            a->job.remaining_ns += (double)plan->phases[p].tiles * plan->phases[p].tile_ns;
+    if (++a->phase < attn_program_phases(program)) {
+        *phase = attn_program_phase(program, a->phase);
+        a->job.remaining_ns = print_ns + attn_program_remaining_ns(program, a->phase + 1);
         return true;
     }
     a->stage = PRINT;
     a->computed_ns = srv_now_ns();
+    a->deviation = attn_program_deviation(program, &a->frame);
     a->job.scratch_bytes = 0;
     a->job.remaining_ns = 0;
     *phase = (attn_phase){"print", a->piece_count, print_ns / (double)a->piece_count};
@@ -296,7 +290,7 @@ static attn_status run(srv_job *job, int64_t tile, attn_arena *scratch)
     case READ:
         return run_read(a);
     case COMPUTE:
-        return a->decision.plan.mixer->run(&a->decision.plan, &a->io, a->phase, tile, scratch);
+        return attn_program_run(a->decision.program, &a->frame, a->phase, tile, scratch);
     case PRINT:
         break;
     }
@@ -322,7 +316,6 @@ static void note_failure(attend *a)
 static void fill_account(attend *a)
 {
     srv_account *account = &a->request->account;
-    const attn_plan *plan = &a->decision.plan;
     int64_t now = srv_now_ns();
     account->encoding = srv_format_name(a->request->format);
     account->answer_encoding = srv_format_name(a->request->wanted);
@@ -337,7 +330,10 @@ static void fill_account(attend *a)
     account->compute_s = (double)(a->computed_ns - a->read_ns) * 1e-9;
     account->serialize_s = (double)(now - a->computed_ns) * 1e-9;
     account->predicted_s = srv_decision_chosen(&a->decision)->predicted_ms * 1e-3;
-    account->workspace_bytes = a->job.workspace_bytes + plan->shared_bytes;
+    account->workspace_bytes =
+        a->job.workspace_bytes + attn_program_shared_bytes(a->decision.program);
+    account->sampled_rows = a->deviation.rows;
+    account->relative_error = a->deviation.relative_l2;
 }
 
 /* On the worker: giving gigabytes back would hold up the loop. */
@@ -347,7 +343,8 @@ static void release(attend *a)
         free(a->pieces[i].data);
     free(a->pieces);
     free(a->out);
-    free(a->io.shared);
+    free(a->frame.data[ATTN_ARRAY_SHARED]);
+    srv_decision_free(&a->decision);
     srv_call_free(&a->call);
     srv_options_free(&a->options);
     srv_source_close(a->source);

@@ -161,6 +161,12 @@ static void find_longest(srv_call *call)
     }
 }
 
+static void read_sampling(srv_call *call, const srv_options *options)
+{
+    if (srv_options_bool(options, SRV_FIELD_MEASURE_ERROR, false))
+        call->sampling = (attn_sampling){.rows = ATTN_SAMPLES, .seed = call->params.seed};
+}
+
 static attn_status refuse_given_shape(const srv_options *options, attn_error *error)
 {
     for (int f = SRV_FIELD_SHAPE_N; f <= SRV_FIELD_SHAPE_BATCH; f++)
@@ -184,6 +190,7 @@ attn_status srv_call_read(srv_call *call, const srv_inputs *inputs, const srv_op
         status = read_lengths(call, options, error);
     if (status == ATTN_OK)
         status = read_key_mask(call, inputs->key_mask, error);
+    read_sampling(call, options);
     find_longest(call);
     return status;
 }
@@ -206,6 +213,7 @@ attn_status srv_call_from_shape(srv_call *call, const srv_inputs *inputs,
     attn_status status = srv_params_read(&call->params, s, inputs, options, error);
     if (status == ATTN_OK)
         status = read_lengths(call, options, error);
+    read_sampling(call, options);
     find_longest(call);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef SERVER_ATTEND_CALL_H
 #define SERVER_ATTEND_CALL_H
 
-#include "attn/plan.h"
+#include "attn/program.h"
 #include "server/attend/options.h"
 #include "server/codec/tensor.h"
 
@@ -17,6 +17,7 @@ typedef struct srv_call {
     int64_t longest;        /* valid keys of the longest batch row: the n of the routing rules */
     int rank;               /* of q, and so of the answer */
     uint8_t *key_mask;      /* owned; NULL without one */
+    attn_sampling sampling; /* how many rows to hold against exact attention: 0 unless asked to */
 } srv_call;
 
 /* From tensors. Errors name the tensor or option at fault. srv_call_free ends the call whatever

@@ -59,16 +59,6 @@ static attn_status read_backend(const srv_inputs *inputs, const srv_options *opt
     return ATTN_OK;
 }
 
-static double predicted_ms(const attn_plan *plan, int workers)
-{
-    double total_ns = 0;
-    for (int p = 0; p < plan->phase_count; p++) {
-        double tiles = (double)plan->phases[p].tiles;
-        total_ns += tiles * plan->phases[p].tile_ns / (tiles < workers ? tiles : workers);
-    }
-    return total_ns * 1e-6;
-}
-
 /* Linformer stands in for exact attention only where a projection covers the sequence; otherwise it
  * has to be asked for by name. */
 static bool lacks_projection(const attn_mixer *mixer, const srv_call *call)
@@ -79,17 +69,16 @@ static bool lacks_projection(const attn_mixer *mixer, const srv_call *call)
 }
 
 /* Plan one mixer. Only a fault of the request itself ends the whole decision. */
-static attn_status consider(srv_decision *decision, const attn_mixer *mixer,
+static attn_status consider(srv_decision *decision, attn_program **program, const attn_mixer *mixer,
                             const srv_server *server, const srv_call *call, const char *backend,
                             attn_error *error)
 {
     attn_candidate *candidate = &decision->candidates[decision->count++];
     bool named = backend && strcmp(backend, mixer->name) == 0;
     *candidate = (attn_candidate){.mixer = mixer, .trained = (mixer->traits & ATTN_EXACT) != 0};
-    attn_plan plan;
     attn_error refusal = {0};
-    attn_status status =
-        attn_mixer_plan(mixer, &server->machine, &call->params, &call->shape, &plan, &refusal);
+    attn_status status = attn_program_attend(program, &server->machine, mixer, &call->params,
+                                             &call->shape, &call->sampling, &refusal);
     if (status == ATTN_OK && !named && lacks_projection(mixer, call)) {
         status = ATTN_UNSUPPORTED;
         snprintf(refusal.message, sizeof refusal.message,
@@ -97,13 +86,14 @@ static attn_status consider(srv_decision *decision, const attn_mixer *mixer,
     }
     if (status == ATTN_OK) {
         candidate->eligible = true;
-        candidate->predicted_ms = predicted_ms(&plan, server->workers);
-        candidate->predicted_bytes = attn_plan_bytes(&plan, server->workers);
+        candidate->predicted_ms = attn_program_ns(*program, server->workers) * 1e-6;
+        candidate->predicted_bytes = attn_program_bytes(*program, server->workers);
         return ATTN_OK;
     }
     snprintf(candidate->why_not, sizeof candidate->why_not, "%.159s", refusal.message);
     /* What a backend that nobody named makes of its parameters is no fault of the request. */
-    if (status == ATTN_UNSUPPORTED || (!named && !(mixer->traits & ATTN_EXACT)))
+    bool blameless = !named && !(mixer->traits & ATTN_EXACT) && status != ATTN_NO_MEMORY;
+    if (status == ATTN_UNSUPPORTED || blameless)
         return ATTN_OK;
     return attn_error_set(error, status, refusal.param, "%s", refusal.message);
 }
@@ -127,17 +117,30 @@ attn_status srv_decide(srv_decision *decision, const srv_server *server, const s
         .short_below = server->config.short_below,
         .long_above = server->config.long_above,
     };
-    decision->count = 0;
+    attn_program *programs[SRV_MAX_CANDIDATES] = {NULL};
+    *decision = (srv_decision){.count = 0};
     attn_status status = read_backend(inputs, options, &facts.backend, error);
     for (const attn_mixer *const *m = attn_mixers; *m && status == ATTN_OK; m++)
-        status = consider(decision, *m, server, call, facts.backend, error);
-    if (status != ATTN_OK)
-        return status;
-    decision->choice = attn_route_guidance(&facts, decision->candidates, decision->count);
-    if (decision->choice.index < 0)
-        return refuse(decision, facts.backend, error);
-    return attn_mixer_plan(srv_decision_chosen(decision)->mixer, &server->machine, &call->params,
-                           &call->shape, &decision->plan, error);
+        status =
+            consider(decision, &programs[decision->count], *m, server, call, facts.backend, error);
+    if (status == ATTN_OK) {
+        decision->choice = attn_route_guidance(&facts, decision->candidates, decision->count);
+        if (decision->choice.index < 0)
+            status = refuse(decision, facts.backend, error);
+    }
+    if (status == ATTN_OK) {
+        decision->program = programs[decision->choice.index];
+        programs[decision->choice.index] = NULL;
+    }
+    for (int i = 0; i < SRV_MAX_CANDIDATES; i++)
+        attn_program_close(programs[i]);
+    return status;
+}
+
+void srv_decision_free(srv_decision *decision)
+{
+    attn_program_close(decision->program);
+    *decision = (srv_decision){.count = 0};
 }
 
 const attn_candidate *srv_decision_chosen(const srv_decision *decision)

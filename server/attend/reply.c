@@ -6,6 +6,7 @@
 #include "server/attend/source.h"
 #include "server/clock.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -90,12 +91,8 @@ static void print_warnings(const srv_reply *reply, fields *f)
     if (!asked && !srv_decision_chosen(d)->trained)
         warnings[count++] = "the backend approximates exact attention, and nothing says that these "
                             "tensors come from weights trained with it";
-    if (reply->decision->plan.warning[0])
-        warnings[count++] = reply->decision->plan.warning;
-    if (srv_options_bool(reply->options, SRV_FIELD_MEASURE_ERROR, false)) {
-        srv_text_string(add_field(f, "error_estimate"), "null");
-        warnings[count++] = "measure_error: not in this version of attnd";
-    }
+    if (attn_program_warning(d->program)[0])
+        warnings[count++] = attn_program_warning(d->program);
     srv_text *text = add_field(f, "warnings");
     srv_text_string(text, "[");
     for (int i = 0; i < count; i++) {
@@ -103,6 +100,17 @@ static void print_warnings(const srv_reply *reply, fields *f)
         srv_text_json(text, warnings[i]);
     }
     srv_text_string(text, "]");
+}
+
+/* An exact answer of nothing but zeros leaves no scale to measure on: then the distance is null. */
+static void print_error_estimate(const srv_account *account, srv_text *text)
+{
+    srv_text_string(text, "{\"relative_l2\": ");
+    if (isfinite(account->relative_error))
+        srv_text_real(text, account->relative_error);
+    else
+        srv_text_string(text, "null");
+    srv_text_format(text, ", \"rows_sampled\": %lld}", (long long)account->sampled_rows);
 }
 
 static void print_fields(const srv_reply *reply, fields *f)
@@ -114,6 +122,8 @@ static void print_fields(const srv_reply *reply, fields *f)
     print_warnings(reply, f);
     if (reply->plan_only)
         return;
+    if (srv_options_bool(reply->options, SRV_FIELD_MEASURE_ERROR, false))
+        print_error_estimate(&request->account, add_field(f, "error_estimate"));
     timing timings[TIMINGS];
     fill_timings(request, timings);
     print_timings(timings, add_field(f, "timing"));

@@ -26,8 +26,7 @@ attn_machine attend_machine(attn_isa isa, double flops_per_ns)
                           .attend_flops_per_ns = flops_per_ns != 0 ? flops_per_ns : 50};
 }
 
-/* The order of a phase's tiles; free() it. NULL when there is no memory. */
-static int64_t *order_tiles(int64_t tiles, attend_order order)
+int64_t *attend_order_tiles(int64_t tiles, attend_order order)
 {
     int64_t *turn = malloc((size_t)tiles * sizeof *turn);
     test_random random = {42};
@@ -46,7 +45,7 @@ static attn_status run_phase(const attn_mix_io *io, int phase, attend_order orde
 {
     const attn_plan *plan = &result->plan;
     int64_t tiles = plan->phases[phase].tiles;
-    int64_t *turn = order_tiles(tiles, order);
+    int64_t *turn = attend_order_tiles(tiles, order);
     attn_status status = turn ? ATTN_OK : ATTN_NO_MEMORY;
     size_t peak = 0;
     for (int64_t i = 0; i < tiles && status == ATTN_OK; i++) {

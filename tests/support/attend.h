@@ -12,6 +12,9 @@ typedef enum attend_order {
     ATTEND_ORDERS /* how many there are */
 } attend_order;
 
+/* The order of a phase's tiles; free() it. NULL when there is no memory. */
+int64_t *attend_order_tiles(int64_t tiles, attend_order order);
+
 typedef struct attend_call {
     const char *mixer; /* NULL: exact */
     attn_isa isa;

@@ -1,0 +1,59 @@
+/* The seam between a program and its steps: a step is a few phases over regions of the arrays. A
+ * new kind of step is one file that ends in a const attn_step_kind and one function that appends
+ * it. */
+#ifndef ATTN_STEP_H
+#define ATTN_STEP_H
+
+#include "attn/program.h"
+
+/* Part of an array, known before the array is: a view (attn/tensor.h) without its address. */
+typedef struct attn_region {
+    attn_array array;
+    size_t offset; /* floats */
+    ptrdiff_t batch, head, row;
+} attn_region;
+
+attn_view attn_region_view(attn_region region, const attn_frame *frame);
+
+/* A dense region (…, heads, rows, columns) at the start of an array. */
+attn_region attn_region_dense(attn_array array, int64_t heads, int64_t rows, int64_t columns);
+
+typedef struct attn_step attn_step;
+
+typedef struct attn_step_kind {
+    attn_phase (*phase)(const attn_step *step, int phase);
+    attn_status (*run)(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
+                       attn_arena *scratch);
+} attn_step_kind;
+
+/* The beginning of every step, which is one block of memory. */
+struct attn_step {
+    const attn_step_kind *kind;
+    int first, phases;    /* of the program's phases, those that are this step's */
+    size_t scratch_bytes; /* 0 unless whoever appends it says otherwise */
+};
+
+/* An empty program; NULL: no memory. */
+attn_program *attn_program_open(void);
+
+/* A zeroed step of `bytes` at the end of the program, which owns it. NULL, and an error: no memory.
+ */
+void *attn_program_add(attn_program *program, const attn_step_kind *kind, size_t bytes, int phases,
+                       attn_error *error);
+
+/* Set a warning unless there is one. */
+void attn_program_warn(attn_program *program, const char *warning);
+
+/* Where in SHARED the sampled rows' sums of squares come to lie: `tiles` pairs of doubles, of the
+ * difference and of exact attention. */
+void attn_program_set_deviation(attn_program *program, int rows, int64_t tiles, size_t offset);
+
+/* Workspace is taken like an arena's: `floats` of SHARED, ATTN_ALIGN-aligned, from *offset on; what
+ * was taken since a mark can be given to later steps. ATTN_INVALID when so much cannot be counted.
+ */
+attn_status attn_program_take(attn_program *program, double floats, size_t *offset,
+                              attn_error *error);
+size_t attn_program_mark(const attn_program *program);
+void attn_program_rewind(attn_program *program, size_t mark);
+
+#endif
