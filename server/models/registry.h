@@ -83,8 +83,8 @@ typedef struct srv_model_change srv_model_change;
 
 /* Filled by the owner up to `finished`, zero behind it. */
 struct srv_model_change {
-    srv_job job; /* first: the executor hands it back; cancelling it skips a load not yet begun */
-    srv_registry *registry;
+    srv_job job; /* first: the executor hands it back. Only the registry fills it; cancelling it
+                    may spare a load that has not begun, and nothing else */
     srv_model_action action;
     char name[SRV_MODEL_NAME_BYTES]; /* valid */
     /* The change is over, on some worker: the owner may free it. */
@@ -93,11 +93,13 @@ struct srv_model_change {
     bool unknown;     /* there is no such folder, or nothing of that name was loaded */
     attn_error error; /* status ATTN_OK: done; else why not */
 
-    srv_model_change *next; /* the registry's */
-    uint64_t newest;
+    srv_registry *registry; /* from here on the registry's own */
+    srv_model_change *next;
+    uint64_t newest; /* an unload waits for all weights of its name up to this serial */
 };
 
-/* Ask for a change. An unload lets nobody acquire the model from here on. Any thread. */
+/* Ask for a change. An unload takes what is loaded away from the name before this returns; what an
+ * earlier change is still to load goes when its turn comes. Any thread. */
 void srv_registry_change(srv_registry *registry, srv_model_change *change);
 
 /* Bring what is loaded in line with the folders: load new ones (unless loading is explicit), load
