@@ -112,11 +112,16 @@ $B/fuzz_%: $B/obj/tests/fuzz_%.o $(support_o) $(server_o) $B/libattn.a
 # Programs that answer requests without loop and workers, and those whose allocations can fail.
 inline_programs := $B/test_alloc $B/test_corpus_attend $B/fuzz_attend
 taken_over := srv_executor_submit srv_executor_load srv_loop_finished
+comma := ,
 allocators := malloc calloc realloc reallocarray aligned_alloc free
 $(inline_programs): $B/obj/tests/inline/serve.o
 $(inline_programs): LDFLAGS += $(taken_over:%=-Wl,--wrap=%)
 $B/test_alloc: $B/obj/tests/alloc/inject.o
 $B/test_alloc: LDFLAGS += $(allocators:%=-Wl,--wrap=%)
+
+# Who holds a model, tested on models that are one number.
+$B/test_registry: $B/obj/tests/inline/model.o
+$B/test_registry: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=attn_model_%,open close info_of)
 
 $B/fail_alloc.so: tests/alloc/fail_alloc.c
 	@mkdir -p $(@D)
