@@ -19,6 +19,7 @@ typedef struct srv_server {
     srv_metrics *metrics; /* loop thread only */
     srv_log log;
     struct srv_loop *loop;
+    struct srv_registry *registry; /* of models; NULL: none */
     /* Loop thread only. */
     bool draining;
     bool drained; /* the time for accepted work is over: nothing is accepted any more */

@@ -146,7 +146,7 @@ static void check_round_trip(const srv_options *options)
 
 static void check_plan(const srv_decision *decision, const srv_call *call)
 {
-    const attn_program *program = decision->program;
+    const attn_program *program = srv_decision_program(decision);
     require(call->longest >= 0 && call->longest <= call->shape.m, "longest", "out of range");
     require(attn_program_phases(program) >= 1, "phases", "number");
     for (int p = 0; p < attn_program_phases(program); p++) {
@@ -178,7 +178,6 @@ static void decide(const srv_options *options)
     attn_error error = {0};
     srv_inputs inputs = {0};
     static srv_decision decision;
-    decision.program = NULL;
     attn_status status = srv_call_from_shape(&call, &(srv_inputs){0}, options, &error);
     if (status == ATTN_OK)
         status = srv_decide(&decision, &server, &call, &inputs, options, &error);

@@ -3,8 +3,6 @@
 #include "program/mix.h"
 #include "program/sample.h"
 
-static const attn_region nowhere = {.array = ATTN_ARRAY_SHARED};
-
 static attn_mix_regions regions_of(const attn_shape *s)
 {
     return (attn_mix_regions){
@@ -21,17 +19,16 @@ static attn_status add_sampling(attn_program *program, const attn_machine *machi
 {
     const attn_shape *s = &plan->shape;
     attn_samples samples;
-    attn_region exact = nowhere;
+    attn_region exact;
     attn_samples_choose(&samples, sampling, s, &plan->params.mask);
     if (samples.count == 0)
         return ATTN_OK;
-    double floats = (double)samples.count * (double)s->heads * (double)s->dv;
-    attn_status status = attn_program_take(program, floats, &exact.offset, error);
-    exact.head = s->dv;
-    exact.row = s->heads * s->dv;
+    attn_status status =
+        attn_program_take_rows(program, 1, samples.count, s->heads * s->dv, &exact, error);
+    exact = attn_region_with_heads(exact, s->dv);
     if (status == ATTN_OK)
-        status = attn_sample_add(program, machine, &plan->params, s, &samples, regions, exact,
-                                 error);
+        status =
+            attn_sample_add(program, machine, &plan->params, s, &samples, regions, exact, error);
     if (status == ATTN_OK)
         status = attn_compare_add(program, &samples, s->heads, s->dv, exact, regions->out, error);
     return status;

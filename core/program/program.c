@@ -87,6 +87,16 @@ attn_status attn_program_take(attn_program *program, double floats, size_t *offs
     return ATTN_OK;
 }
 
+attn_status attn_program_take_rows(attn_program *program, int64_t batch, int64_t rows,
+                                   int64_t columns, attn_region *region, attn_error *error)
+{
+    size_t offset = 0;
+    double floats = (double)batch * (double)rows * (double)columns;
+    attn_status status = attn_program_take(program, floats, &offset, error);
+    *region = attn_region_rows(ATTN_ARRAY_SHARED, offset, rows, columns);
+    return status;
+}
+
 size_t attn_program_mark(const attn_program *program)
 {
     return program->used;
@@ -193,19 +203,4 @@ attn_deviation attn_program_deviation(const attn_program *program, const attn_fr
     }
     deviation.relative_l2 = difference == 0 ? 0 : sqrt(difference / exact);
     return deviation;
-}
-
-attn_view attn_region_view(attn_region region, const attn_frame *frame)
-{
-    return (attn_view){.data = frame->data[region.array] + region.offset,
-                       .batch = region.batch,
-                       .head = region.head,
-                       .row = region.row};
-}
-
-attn_region attn_region_dense(attn_array array, int64_t heads, int64_t rows, int64_t columns)
-{
-    attn_view dense = attn_view_dense(NULL, heads, rows, columns);
-    return (attn_region){
-        .array = array, .batch = dense.batch, .head = dense.head, .row = dense.row};
 }

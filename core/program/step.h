@@ -4,19 +4,7 @@
 #ifndef ATTN_STEP_H
 #define ATTN_STEP_H
 
-#include "attn/program.h"
-
-/* Part of an array, known before the array is: a view (attn/tensor.h) without its address. */
-typedef struct attn_region {
-    attn_array array;
-    size_t offset; /* floats */
-    ptrdiff_t batch, head, row;
-} attn_region;
-
-attn_view attn_region_view(attn_region region, const attn_frame *frame);
-
-/* A dense region (…, heads, rows, columns) at the start of an array. */
-attn_region attn_region_dense(attn_array array, int64_t heads, int64_t rows, int64_t columns);
+#include "program/region.h"
 
 typedef struct attn_step attn_step;
 
@@ -53,6 +41,11 @@ void attn_program_set_deviation(attn_program *program, int rows, int64_t tiles, 
  */
 attn_status attn_program_take(attn_program *program, double floats, size_t *offset,
                               attn_error *error);
+
+/* The same for rows of sequences, (batch, rows, columns). */
+attn_status attn_program_take_rows(attn_program *program, int64_t batch, int64_t rows,
+                                   int64_t columns, attn_region *region, attn_error *error);
+
 size_t attn_program_mark(const attn_program *program);
 void attn_program_rewind(attn_program *program, size_t mark);
 

@@ -49,7 +49,7 @@ static void explain_length(const attn_facts *f, char *reason, size_t size)
 static int find(const attn_candidate *candidates, int count, const char *name)
 {
     for (int i = 0; i < count; i++)
-        if (strcmp(candidates[i].mixer->name, name) == 0)
+        if (strcmp(candidates[i].name, name) == 0)
             return i;
     return -1;
 }
@@ -71,7 +71,7 @@ static void mark(attn_choice *choice, attn_candidate *candidates, int count)
         c->chosen = i == choice->index;
         if (!c->chosen && c->eligible)
             snprintf(c->why_not, sizeof c->why_not, "rule %s prefers %s", choice->rule,
-                     choice->index < 0 ? "none" : candidates[choice->index].mixer->name);
+                     choice->index < 0 ? "none" : candidates[choice->index].name);
     }
 }
 

@@ -2,8 +2,6 @@
 #ifndef ATTN_ROUTE_H
 #define ATTN_ROUTE_H
 
-#include "attn/mixer.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +18,7 @@ typedef struct attn_facts {
 
 /* One backend as the router sees it. The caller fills the first part by planning. */
 typedef struct attn_candidate {
-    const attn_mixer *mixer;
+    const char *name; /* static, or as long-lived as whoever plans */
     bool eligible;
     char why_not[160]; /* of an ineligible one from its plan; of others from the router */
     double predicted_ms;

@@ -16,6 +16,7 @@
 #include "server/clock.h"
 #include "server/codec/output.h"
 #include "server/loop.h"
+#include "server/models/registry.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -42,6 +43,7 @@ typedef struct attend {
     int phase; /* of the plan */
 
     srv_source *source;
+    srv_model *model; /* a reference; NULL: a raw call */
     srv_body_step step;
     int64_t slices; /* of the body, read or being read */
     srv_options options;
@@ -108,9 +110,25 @@ static bool reserve(attend *a)
 
 static attn_status read_call(attend *a, attn_error *error)
 {
-    bool from_shape = a->plan_only && !a->inputs.q && !a->inputs.k && !a->inputs.v;
-    return from_shape ? srv_call_from_shape(&a->call, &a->inputs, &a->options, error)
-                      : srv_call_read(&a->call, &a->inputs, &a->options, error);
+    const srv_inputs *in = &a->inputs;
+    bool from_shape = a->plan_only && !in->q && !in->k && !in->v && !in->input;
+    if (!a->model)
+        return from_shape ? srv_call_from_shape(&a->call, in, &a->options, error)
+                          : srv_call_read(&a->call, in, &a->options, error);
+    const attn_model *model = srv_model_weights(a->model);
+    return from_shape ? srv_call_from_model_shape(&a->call, model, &a->options, error)
+                      : srv_call_read_model(&a->call, model, in, &a->options, error);
+}
+
+/* The model that the request names, if it names one; false when there is none of that name. */
+static bool acquire_model(attend *a)
+{
+    srv_problem problem;
+    const char *name = srv_options_string(&a->options, SRV_FIELD_MODEL, NULL);
+    if (!name)
+        return true;
+    a->model = srv_registry_acquire(a->request->server->registry, name, &problem);
+    return a->model || refuse(a, problem);
 }
 
 static attn_status decide(attend *a, attn_error *error)
@@ -118,14 +136,9 @@ static attn_status decide(attend *a, attn_error *error)
     attn_status status = srv_source_options(a->source, a->plan_only, &a->options, error);
     if (status != ATTN_OK)
         return status;
-    const char *model = srv_options_string(&a->options, SRV_FIELD_MODEL, NULL);
-    if (model) {
-        refuse(a,
-               srv_problem_make(SRV_PROBLEM_NOT_FOUND, "model",
-                                "no model \"%.64s\" is loaded; GET /v1/models lists them", model));
+    if (!acquire_model(a))
         return ATTN_OK;
-    }
-    if (srv_options_given(&a->options, SRV_FIELD_ADAPTER))
+    if (!a->model && srv_options_given(&a->options, SRV_FIELD_ADAPTER))
         return attn_error_set(error, ATTN_INVALID, "adapter",
                               "adapter goes with a model, and the request names none");
     status = read_call(a, error);
@@ -137,21 +150,27 @@ static attn_status decide(attend *a, attn_error *error)
 
 static void describe_output(attend *a)
 {
-    const srv_tensor *q = a->inputs.q;
-    a->output = (srv_output){.rank = q->rank, .form = q->form};
-    memcpy(a->output.dim, q->dim, sizeof q->dim);
-    a->output.dim[q->rank - 1] = a->call.shape.dv;
+    const srv_tensor *like = a->model ? a->inputs.input : a->inputs.q;
+    a->output = (srv_output){.rank = like->rank, .form = like->form};
+    memcpy(a->output.dim, like->dim, sizeof like->dim);
+    a->output.dim[like->rank - 1] = a->call.shape.dv;
+}
+
+static float *data_of(const srv_tensor *tensor)
+{
+    return tensor ? tensor->data : NULL;
 }
 
 static bool open_frame(attend *a)
 {
     const attn_shape *s = &a->call.shape;
-    size_t shared = attn_program_shared_bytes(a->decision.program);
+    size_t shared = attn_program_shared_bytes(srv_decision_program(&a->decision));
     a->out = malloc((size_t)output_count(s) * sizeof *a->out);
     float **data = a->frame.data;
-    data[ATTN_ARRAY_Q] = a->inputs.q->data;
-    data[ATTN_ARRAY_K] = a->inputs.k->data;
-    data[ATTN_ARRAY_V] = a->inputs.v->data;
+    data[ATTN_ARRAY_Q] = data_of(a->inputs.q);
+    data[ATTN_ARRAY_K] = data_of(a->inputs.k);
+    data[ATTN_ARRAY_V] = data_of(a->inputs.v);
+    data[ATTN_ARRAY_INPUT] = data_of(a->inputs.input);
     data[ATTN_ARRAY_OUT] = a->out;
     data[ATTN_ARRAY_SHARED] = shared ? aligned_alloc(ATTN_ALIGN, attn_arena_round(shared)) : NULL;
     a->output.data = a->out;
@@ -201,7 +220,7 @@ static bool next_slice(attend *a, attn_phase *phase)
 
 static bool next_compute(attend *a, attn_phase *phase)
 {
-    const attn_program *program = a->decision.program;
+    const attn_program *program = srv_decision_program(&a->decision);
     double print_ns = (double)output_count(&a->call.shape) * PRINT_NS_PER_FLOAT;
     if (a->stage != COMPUTE) {
         a->stage = COMPUTE;
@@ -290,7 +309,8 @@ static attn_status run(srv_job *job, int64_t tile, attn_arena *scratch)
     case READ:
         return run_read(a);
     case COMPUTE:
-        return attn_program_run(a->decision.program, &a->frame, a->phase, tile, scratch);
+        return attn_program_run(srv_decision_program(&a->decision), &a->frame, a->phase, tile,
+                                scratch);
     case PRINT:
         break;
     }
@@ -307,10 +327,11 @@ static void note_failure(attend *a)
     char path[SRV_PATH_MAX];
     srv_tensor_index(index, a->output.dim, a->output.rank, atomic_load(&a->first_bad));
     srv_tensor_path(path, "output", index, a->output.rank);
-    refuse(a, srv_problem_make(SRV_PROBLEM_NON_FINITE, path,
-                               "%s is not finite: products of these q, k and v overflow float32; "
-                               "scale them down",
-                               path));
+    refuse(a,
+           srv_problem_make(SRV_PROBLEM_NON_FINITE, path,
+                            "%s is not finite: products of these %s overflow float32; scale them "
+                            "down",
+                            path, a->model ? "hidden states and weights" : "q, k and v"));
 }
 
 static void fill_account(attend *a)
@@ -319,7 +340,7 @@ static void fill_account(attend *a)
     int64_t now = srv_now_ns();
     account->encoding = srv_format_name(a->request->format);
     account->answer_encoding = srv_format_name(a->request->wanted);
-    account->backend = srv_decision_chosen(&a->decision)->mixer->name;
+    account->backend = srv_decision_chosen(&a->decision)->name;
     account->rule = a->decision.choice.rule;
     account->n = a->call.longest;
     account->parse_s = (double)(a->read_ns - a->job.started_ns) * 1e-9;
@@ -331,7 +352,7 @@ static void fill_account(attend *a)
     account->serialize_s = (double)(now - a->computed_ns) * 1e-9;
     account->predicted_s = srv_decision_chosen(&a->decision)->predicted_ms * 1e-3;
     account->workspace_bytes =
-        a->job.workspace_bytes + attn_program_shared_bytes(a->decision.program);
+        a->job.workspace_bytes + attn_program_shared_bytes(srv_decision_program(&a->decision));
     account->sampled_rows = a->deviation.rows;
     account->relative_error = a->deviation.relative_l2;
 }
@@ -345,6 +366,7 @@ static void release(attend *a)
     free(a->out);
     free(a->frame.data[ATTN_ARRAY_SHARED]);
     srv_decision_free(&a->decision);
+    srv_model_release(a->model);
     srv_call_free(&a->call);
     srv_options_free(&a->options);
     srv_source_close(a->source);

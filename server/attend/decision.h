@@ -2,21 +2,12 @@
 #ifndef SERVER_ATTEND_DECISION_H
 #define SERVER_ATTEND_DECISION_H
 
-#include "attn/program.h"
-#include "attn/route.h"
-#include "server/attend/call.h"
-#include "server/server.h"
+#include "server/attend/candidates.h"
 #include "server/text.h"
 
-enum {
-    SRV_MAX_CANDIDATES = 16
-};
-
 typedef struct srv_decision {
-    attn_candidate candidates[SRV_MAX_CANDIDATES];
-    int count;
+    srv_candidates candidates;
     attn_choice choice;
-    attn_program *program; /* of the chosen backend, owned; borrows the call's masks and tensors */
 } srv_decision;
 
 /* Plan every backend and choose one. Refuses unknown names, options the named backend does not use,
@@ -27,8 +18,9 @@ attn_status srv_decide(srv_decision *decision, const srv_server *server, const s
 
 void srv_decision_free(srv_decision *decision);
 
-/* The candidate that was chosen. */
+/* The candidate that was chosen, and its program, which borrows the call's masks and tensors. */
 const attn_candidate *srv_decision_chosen(const srv_decision *decision);
+const attn_program *srv_decision_program(const srv_decision *decision);
 
 /* Append the value of `route` as the answers of attend and plan carry it. */
 void srv_decision_print(const srv_decision *decision, srv_text *text);

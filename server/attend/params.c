@@ -7,7 +7,7 @@
 static attn_status read_word(const srv_options *options, srv_field field, const char *path,
                              const char *const *words, int *index, attn_error *error)
 {
-    const char *found = srv_options_string(options, field, words[0]);
+    const char *found = srv_options_string(options, field, words[*index]);
     for (*index = 0; words[*index]; ++*index)
         if (strcmp(found, words[*index]) == 0)
             return ATTN_OK;
@@ -22,7 +22,9 @@ static attn_status read_words(attn_mix_params *p, const srv_options *options, at
     static const char *const patterns[] = {"strided", "fixed", "local", NULL};
     static const char *const projections[] = {"mean", "gaussian", NULL, NULL};
     static const char *const norms[] = {"chi", "sqrt", NULL, NULL};
-    int pattern, projection, norm;
+    int pattern = (int)p->pattern, norm = (int)p->norm;
+    /* A model's own matrices have no word. */
+    int projection = p->projection == ATTN_GIVEN ? 0 : (int)p->projection;
     attn_status status =
         read_word(options, SRV_FIELD_PATTERN, "params.pattern", patterns, &pattern, error);
     if (status == ATTN_OK)
@@ -33,7 +35,8 @@ static attn_status read_words(attn_mix_params *p, const srv_options *options, at
     if (status != ATTN_OK)
         return status;
     p->pattern = (attn_pattern)pattern;
-    p->projection = (attn_projection)projection;
+    if (p->projection != ATTN_GIVEN)
+        p->projection = (attn_projection)projection;
     p->norm = (attn_norm)norm;
     return ATTN_OK;
 }
@@ -104,20 +107,25 @@ static attn_status read_directions(attn_mix_params *p, const attn_shape *shape,
     return ATTN_OK;
 }
 
-attn_status srv_params_read(attn_mix_params *p, const attn_shape *shape, const srv_inputs *inputs,
-                            const srv_options *options, attn_error *error)
+attn_status srv_params_override(attn_mix_params *p, const srv_options *options, attn_error *error)
 {
-    attn_mix_params_init(p, shape->d);
     p->scale = (float)srv_options_real(options, SRV_FIELD_SCALE, p->scale);
-    p->mask.causal = srv_options_bool(options, SRV_FIELD_CAUSAL, false);
     p->window = srv_options_int(options, SRV_FIELD_WINDOW, p->window);
     p->stride = srv_options_int(options, SRV_FIELD_STRIDE, p->stride);
     p->summary = srv_options_int(options, SRV_FIELD_SUMMARY, p->summary);
     p->k = srv_options_int(options, SRV_FIELD_K, p->k);
     p->features = srv_options_int(options, SRV_FIELD_FEATURES, p->features);
     p->orthogonal = srv_options_bool(options, SRV_FIELD_ORTHOGONAL, p->orthogonal);
-    p->seed = (uint64_t)srv_options_int(options, SRV_FIELD_SEED, 0);
-    attn_status status = read_words(p, options, error);
+    p->seed = (uint64_t)srv_options_int(options, SRV_FIELD_SEED, (int64_t)p->seed);
+    return read_words(p, options, error);
+}
+
+attn_status srv_params_read(attn_mix_params *p, const attn_shape *shape, const srv_inputs *inputs,
+                            const srv_options *options, attn_error *error)
+{
+    attn_mix_params_init(p, shape->d);
+    p->mask.causal = srv_options_bool(options, SRV_FIELD_CAUSAL, false);
+    attn_status status = srv_params_override(p, options, error);
     if (status == ATTN_OK)
         status = read_projection(p, shape, inputs, options, error);
     if (status == ATTN_OK)

@@ -10,7 +10,8 @@
 #include <string.h>
 
 enum {
-    MOST_FIELDS = 8,
+    MOST_FIELDS = 9,
+    WARNING_BYTES = 96,
     TIMINGS = 6,
 };
 
@@ -82,17 +83,40 @@ static void print_memory(const srv_reply *reply, srv_text *text)
     srv_text_string(text, "}");
 }
 
+static bool wants_estimate(const srv_reply *reply)
+{
+    return !reply->plan_only && srv_options_bool(reply->options, SRV_FIELD_MEASURE_ERROR, false);
+}
+
+/* A recurrent backend, or layer upon layer, approximates nothing. */
+static bool has_estimate(const srv_reply *reply)
+{
+    const attn_model *model = reply->call->model;
+    const char *name = srv_decision_chosen(reply->decision)->name;
+    return !model || (strcmp(attn_model_info_of(model)->type, "layer") == 0 &&
+                      strcmp(name, "mamba") != 0 && strcmp(name, "hybrid") != 0);
+}
+
 static void print_warnings(const srv_reply *reply, fields *f)
 {
     const char *warnings[3];
     const srv_decision *d = reply->decision;
+    const attn_candidate *chosen = srv_decision_chosen(d);
     bool asked = strcmp(d->choice.rule, "explicit") == 0;
+    char untrained[WARNING_BYTES];
     int count = 0;
-    if (!asked && !srv_decision_chosen(d)->trained)
+    if (!chosen->trained && reply->call->model) {
+        snprintf(untrained, sizeof untrained,
+                 "the weights of this model are not said to be trained with %s", chosen->name);
+        warnings[count++] = untrained;
+    } else if (!chosen->trained && !asked)
         warnings[count++] = "the backend approximates exact attention, and nothing says that these "
                             "tensors come from weights trained with it";
-    if (attn_program_warning(d->program)[0])
-        warnings[count++] = attn_program_warning(d->program);
+    if (attn_program_warning(srv_decision_program(d))[0])
+        warnings[count++] = attn_program_warning(srv_decision_program(d));
+    if (wants_estimate(reply) && !has_estimate(reply))
+        warnings[count++] = "measure_error: there is no exact attention to hold mamba, hybrid or a "
+                            "model of several layers against";
     srv_text *text = add_field(f, "warnings");
     srv_text_string(text, "[");
     for (int i = 0; i < count; i++) {
@@ -103,8 +127,13 @@ static void print_warnings(const srv_reply *reply, fields *f)
 }
 
 /* An exact answer of nothing but zeros leaves no scale to measure on: then the distance is null. */
-static void print_error_estimate(const srv_account *account, srv_text *text)
+static void print_error_estimate(const srv_reply *reply, srv_text *text)
 {
+    const srv_account *account = &reply->request->account;
+    if (!has_estimate(reply)) {
+        srv_text_string(text, "null");
+        return;
+    }
     srv_text_string(text, "{\"relative_l2\": ");
     if (isfinite(account->relative_error))
         srv_text_real(text, account->relative_error);
@@ -117,13 +146,15 @@ static void print_fields(const srv_reply *reply, fields *f)
 {
     srv_request *request = reply->request;
     srv_text_json(add_field(f, "id"), request->id.text);
-    srv_text_json(add_field(f, "backend"), srv_decision_chosen(reply->decision)->mixer->name);
+    if (reply->call->model)
+        srv_text_json(add_field(f, "model"), attn_model_info_of(reply->call->model)->name);
+    srv_text_json(add_field(f, "backend"), srv_decision_chosen(reply->decision)->name);
     srv_decision_print(reply->decision, add_field(f, "route"));
     print_warnings(reply, f);
     if (reply->plan_only)
         return;
-    if (srv_options_bool(reply->options, SRV_FIELD_MEASURE_ERROR, false))
-        print_error_estimate(&request->account, add_field(f, "error_estimate"));
+    if (wants_estimate(reply))
+        print_error_estimate(reply, add_field(f, "error_estimate"));
     timing timings[TIMINGS];
     fill_timings(request, timings);
     print_timings(timings, add_field(f, "timing"));

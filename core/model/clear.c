@@ -1,0 +1,65 @@
+/* Zeros for padding. A layer's steps work on whole sequences; what they leave in the rows beyond a
+ * length means nothing. */
+#include "model/clear.h"
+
+#include <string.h>
+
+enum {
+    ROWS = 1024 /* a tile */
+};
+#define NS_A_FLOAT 0.1
+
+typedef struct clear {
+    attn_step step;
+    const int64_t *lengths;
+    attn_region x;
+    int64_t batch, n, columns;
+} clear;
+
+static const clear *of_step(const attn_step *step)
+{
+    return (const clear *)(const void *)step;
+}
+
+static int64_t tiles_a_sequence(const clear *c)
+{
+    return (c->n + ROWS - 1) / ROWS;
+}
+
+static attn_phase phase_of(const attn_step *step, int phase)
+{
+    const clear *c = of_step(step);
+    (void)phase;
+    return (attn_phase){"clear", c->batch * tiles_a_sequence(c),
+                        (double)(ROWS * c->columns) * NS_A_FLOAT};
+}
+
+static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
+                       attn_arena *scratch)
+{
+    const clear *c = of_step(step);
+    int64_t b = tile / tiles_a_sequence(c), first = tile % tiles_a_sequence(c) * ROWS;
+    int64_t end = first + ROWS < c->n ? first + ROWS : c->n;
+    attn_view x = attn_region_view(c->x, frame);
+    (void)phase;
+    (void)scratch;
+    for (int64_t i = first > c->lengths[b] ? first : c->lengths[b]; i < end; i++)
+        memset(attn_view_row(x, b, 0, i), 0, (size_t)c->columns * sizeof(float));
+    return ATTN_OK;
+}
+
+static const attn_step_kind kind = {.phase = phase_of, .run = run};
+
+attn_status attn_clear_add(attn_program *program, const int64_t *lengths, attn_region x,
+                           int64_t batch, int64_t n, int64_t columns, attn_error *error)
+{
+    clear *c = attn_program_add(program, &kind, sizeof *c, 1, error);
+    if (!c)
+        return ATTN_NO_MEMORY;
+    c->lengths = lengths;
+    c->x = x;
+    c->batch = batch;
+    c->n = n;
+    c->columns = columns;
+    return ATTN_OK;
+}

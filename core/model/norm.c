@@ -1,0 +1,92 @@
+/* Normalising rows. Sums are kept in double: a mean of thousands of floats would lose digits that
+ * the rest of a layer keeps. */
+#include "model/norm.h"
+
+#include <math.h>
+
+enum {
+    FLOATS_A_TILE = 1 << 18,
+};
+#define NS_A_FLOAT 1.0
+
+typedef struct norm_step {
+    attn_step step;
+    attn_row_norm norm;
+    attn_region x, y;
+    attn_extent extent;
+    int64_t columns;
+    int64_t rows_a_tile, tiles_a_sequence;
+} norm_step;
+
+static const norm_step *of_step(const attn_step *step)
+{
+    return (const norm_step *)(const void *)step;
+}
+
+/* Four sums at once, since one alone would wait for each addition. */
+static double sum_of(const float *x, int64_t count, double mean, bool squares)
+{
+    double sums[4] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        double value = x[i] - mean;
+        sums[i % 4] += squares ? value * value : value;
+    }
+    return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
+static void normalize(const attn_row_norm *norm, const float *x, float *y, int64_t count)
+{
+    double mean =
+        norm->kind == ATTN_NORMALIZATION_LAYER ? sum_of(x, count, 0, false) / (double)count : 0;
+    double variance = sum_of(x, count, mean, true) / (double)count;
+    double factor = 1 / sqrt(variance + norm->epsilon);
+    for (int64_t i = 0; i < count; i++) {
+        double value = (x[i] - mean) * factor;
+        if (norm->weight)
+            value *= norm->weight[i];
+        if (norm->bias)
+            value += norm->bias[i];
+        y[i] = (float)value;
+    }
+}
+
+static attn_phase phase_of(const attn_step *step, int phase)
+{
+    const norm_step *s = of_step(step);
+    (void)phase;
+    return (attn_phase){"normalize", s->extent.batch * s->tiles_a_sequence,
+                        (double)(s->rows_a_tile * s->columns) * NS_A_FLOAT};
+}
+
+static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
+                       attn_arena *scratch)
+{
+    const norm_step *s = of_step(step);
+    int64_t b = tile / s->tiles_a_sequence, row = tile % s->tiles_a_sequence * s->rows_a_tile;
+    int64_t end = row + s->rows_a_tile < s->extent.rows ? row + s->rows_a_tile : s->extent.rows;
+    attn_view x = attn_region_view(s->x, frame), y = attn_region_view(s->y, frame);
+    (void)phase;
+    (void)scratch;
+    for (; row < end; row++)
+        normalize(&s->norm, attn_view_row(x, b, 0, row), attn_view_row(y, b, 0, row), s->columns);
+    return ATTN_OK;
+}
+
+static const attn_step_kind kind = {.phase = phase_of, .run = run};
+
+attn_status attn_row_norm_add(attn_program *program, const attn_row_norm *norm, attn_region x,
+                              attn_region y, attn_extent extent, int64_t columns, attn_error *error)
+{
+    norm_step *s = attn_program_add(program, &kind, sizeof *s, 1, error);
+    if (!s)
+        return ATTN_NO_MEMORY;
+    int64_t rows = columns < FLOATS_A_TILE ? FLOATS_A_TILE / columns : 1;
+    s->norm = *norm;
+    s->x = x;
+    s->y = y;
+    s->extent = extent;
+    s->columns = columns;
+    s->rows_a_tile = rows < extent.rows ? rows : extent.rows;
+    s->tiles_a_sequence = (extent.rows + s->rows_a_tile - 1) / s->rows_a_tile;
+    return ATTN_OK;
+}

@@ -1,0 +1,240 @@
+/* Tiles of x W^T. A tile is BLOCK_ROWS rows of one sequence by some rows of W, which are widened to
+ * float32 when the checkpoint stores 16 bits. Blocks begin anew in every sequence: OpenBLAS gives a
+ * row other last bits in another place of a block, and a sequence must not notice who else is in
+ * its batch.
+ *
+ * A LoRA adapter's W + scale B A is never formed: t = x A^T first, then scale t B^T on top. */
+#include "model/product.h"
+
+#include "attn/blas.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    BLOCK_ROWS = 256,
+    MOST_COLUMNS = 256, /* of y a tile computes */
+    LEAST_COLUMNS = 16,
+    WIDENED_FLOATS = 1 << 20, /* of W a tile holds, unless LEAST_COLUMNS need more */
+    TILE_OPEN_NS = 2000,
+};
+#define MOST_ROWS 0x1p40 /* of all sequences; times any weight's columns still an int64_t */
+
+/* One product of a step. */
+typedef struct part {
+    attn_product product;
+    attn_matrix b; /* of LoRA: (out, r); no columns: none */
+    attn_region t; /* x A^T */
+    float scale;
+    int64_t columns; /* of y a tile computes */
+    int64_t tiles;   /* before this part begin the tiles of those before it */
+} part;
+
+typedef struct product_step {
+    attn_step step;
+    attn_extent extent;
+    int count;
+    part parts[ATTN_PRODUCTS_MAX];
+    attn_phase phase;
+} product_step;
+
+static const product_step *of_step(const attn_step *step)
+{
+    return (const product_step *)(const void *)step;
+}
+
+static int64_t blocks(int64_t count, int64_t size)
+{
+    return (count + size - 1) / size;
+}
+
+static float activate(attn_activation activation, float x)
+{
+    const double sqrt_half = 0.70710678118654752440;
+    switch (activation) {
+    case ATTN_GELU:
+        return (float)(0.5 * x * (1 + erf(x * sqrt_half)));
+    case ATTN_RELU:
+        return x > 0 ? x : 0;
+    case ATTN_SILU:
+        break;
+    }
+    return x / (1 + expf(-x));
+}
+
+/* A block of y: its place, and its size. */
+typedef struct block {
+    int64_t b, row, column;
+    int64_t rows, columns;
+} block;
+
+static float *row_of(attn_region region, const attn_frame *frame, const block *at, int64_t r)
+{
+    return attn_view_row(attn_region_view(region, frame), at->b, 0, at->row + r) + at->column;
+}
+
+/* Bias, activation and factor, on what the product left in y. */
+static void finish_row(const attn_product *p, const float *times, float *y, const block *at)
+{
+    const float *bias = p->linear.bias;
+    for (int64_t c = 0; bias && c < at->columns; c++)
+        y[c] += bias[at->column + c];
+    for (int64_t c = 0; p->activates && c < at->columns; c++)
+        y[c] = activate(p->activation, y[c]);
+    for (int64_t c = 0; times && c < at->columns; c++)
+        y[c] *= times[c];
+}
+
+/* y += alpha x w^T; x begins at the block's row, w at its column. */
+static void multiply(const attn_frame *frame, attn_region x, const attn_matrix *w, float alpha,
+                     bool adds, attn_region y, const block *at, float *scratch)
+{
+    attn_view from = attn_region_view(x, frame);
+    attn_blas_gemm(&(attn_gemm){
+        .rows = at->rows,
+        .columns = at->columns,
+        .depth = w->columns,
+        .a = attn_view_row(from, at->b, 0, at->row),
+        .a_stride = x.row,
+        .b = attn_matrix_rows(w, at->column, at->columns, scratch),
+        .b_stride = (ptrdiff_t)w->columns,
+        .b_transposed = true,
+        .c = row_of(y, frame, at, 0),
+        .c_stride = y.row,
+        .alpha = alpha,
+        .beta = adds ? 1 : 0,
+    });
+}
+
+static void run_block(const part *p, const attn_frame *frame, const block *at, float *scratch)
+{
+    const attn_product *product = &p->product;
+    size_t bytes = (size_t)at->columns * sizeof(float);
+    if (product->adds)
+        for (int64_t r = 0; r < at->rows; r++)
+            memmove(row_of(product->y, frame, at, r), row_of(product->onto, frame, at, r), bytes);
+    multiply(frame, product->x, &product->linear.weight, 1, product->adds, product->y, at, scratch);
+    if (p->b.columns)
+        multiply(frame, p->t, &p->b, p->scale, true, product->y, at, scratch);
+    for (int64_t r = 0; r < at->rows; r++)
+        finish_row(product, product->multiplies ? row_of(product->times, frame, at, r) : NULL,
+                   row_of(product->y, frame, at, r), at);
+}
+
+static attn_phase phase_of(const attn_step *step, int phase)
+{
+    (void)phase;
+    return of_step(step)->phase;
+}
+
+static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
+                       attn_arena *scratch)
+{
+    const product_step *s = of_step(step);
+    const part *p = s->parts;
+    float *widened = step->scratch_bytes ? attn_arena_take(scratch, step->scratch_bytes) : NULL;
+    (void)phase;
+    if (step->scratch_bytes && !widened)
+        return ATTN_NO_MEMORY;
+    while (tile >= p->tiles)
+        tile -= p++->tiles;
+    int64_t out = p->product.linear.weight.rows, across = blocks(out, p->columns);
+    int64_t down = blocks(s->extent.rows, BLOCK_ROWS), strip = tile / across;
+    block at = {.b = strip / down, .row = strip % down * BLOCK_ROWS};
+    at.column = tile % across * p->columns;
+    at.rows = s->extent.rows - at.row < BLOCK_ROWS ? s->extent.rows - at.row : BLOCK_ROWS;
+    at.columns = out - at.column < p->columns ? out - at.column : p->columns;
+    run_block(p, frame, &at, widened);
+    return ATTN_OK;
+}
+
+static const attn_step_kind kind = {.phase = phase_of, .run = run};
+
+static int64_t columns_a_tile(const attn_matrix *w)
+{
+    int64_t columns = WIDENED_FLOATS / w->columns;
+    columns = columns < LEAST_COLUMNS ? LEAST_COLUMNS : columns;
+    return columns < MOST_COLUMNS ? columns : MOST_COLUMNS;
+}
+
+static size_t widened_bytes(const attn_matrix *w, int64_t count)
+{
+    count = count < w->rows ? count : w->rows;
+    return (size_t)attn_matrix_scratch(w, count) * sizeof(float);
+}
+
+/* Sizes of a part, and its share of the step's tiles, flops and scratch. */
+static double open_part(product_step *s, part *p)
+{
+    const attn_matrix *w = &p->product.linear.weight;
+    p->columns = columns_a_tile(w);
+    p->tiles = s->extent.batch * blocks(s->extent.rows, BLOCK_ROWS) * blocks(w->rows, p->columns);
+    size_t bytes = widened_bytes(w, p->columns), low_rank = widened_bytes(&p->b, p->columns);
+    bytes = bytes > low_rank ? bytes : low_rank;
+    s->step.scratch_bytes = bytes > s->step.scratch_bytes ? bytes : s->step.scratch_bytes;
+    s->phase.tiles += p->tiles;
+    return 2.0 * (double)s->extent.batch * (double)s->extent.rows * (double)w->rows *
+           (double)(w->columns + p->b.columns);
+}
+
+static attn_status add_step(attn_program *program, const attn_machine *machine, const part *parts,
+                            int count, attn_extent extent, attn_error *error)
+{
+    double flops = 0;
+    if ((double)extent.batch * (double)extent.rows > MOST_ROWS)
+        return attn_error_set(error, ATTN_INVALID, "batch",
+                              "batch and n make more tiles than can be counted");
+    product_step *s = attn_program_add(program, &kind, sizeof *s, 1, error);
+    if (!s)
+        return ATTN_NO_MEMORY;
+    s->extent = extent;
+    s->count = count;
+    s->phase.name = "project";
+    for (int i = 0; i < count; i++) {
+        s->parts[i] = parts[i];
+        flops += open_part(s, &s->parts[i]);
+    }
+    s->step.scratch_bytes = attn_arena_round(s->step.scratch_bytes);
+    s->phase.tile_ns = TILE_OPEN_NS + flops / machine->attend_flops_per_ns / (double)s->phase.tiles;
+    return ATTN_OK;
+}
+
+/* The low-rank halves t = x A^T of those products that the adapter adapts. */
+static attn_status add_low_rank(attn_program *program, const attn_machine *machine,
+                                const attn_adapter *adapter, part *parts, int count,
+                                attn_extent extent, attn_error *error)
+{
+    part halves[ATTN_PRODUCTS_MAX];
+    int adapted = 0;
+    attn_status status = ATTN_OK;
+    for (int i = 0; i < count && status == ATTN_OK; i++) {
+        const attn_linear *linear = &parts[i].product.linear;
+        const attn_lora *lora = attn_adapter_find(adapter, linear->prefix, linear->name);
+        if (!lora)
+            continue;
+        status = attn_program_take_rows(program, extent.batch, extent.rows, lora->a.rows,
+                                        &parts[i].t, error);
+        parts[i].b = lora->b;
+        parts[i].scale = lora->scale;
+        halves[adapted++] = (part){
+            .product = {.linear = {.weight = lora->a}, .x = parts[i].product.x, .y = parts[i].t}};
+    }
+    if (status == ATTN_OK && adapted)
+        status = add_step(program, machine, halves, adapted, extent, error);
+    return status;
+}
+
+attn_status attn_products_add(attn_program *program, const attn_machine *machine,
+                              const attn_adapter *adapter, const attn_product *products, int count,
+                              attn_extent extent, attn_error *error)
+{
+    part parts[ATTN_PRODUCTS_MAX] = {0};
+    attn_status status = ATTN_OK;
+    for (int i = 0; i < count; i++)
+        parts[i].product = products[i];
+    if (adapter)
+        status = add_low_rank(program, machine, adapter, parts, count, extent, error);
+    if (status == ATTN_OK)
+        status = add_step(program, machine, parts, count, extent, error);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* Every backend that a call could go to, planned: what it would cost, or why it cannot be. */
+#ifndef SERVER_ATTEND_CANDIDATES_H
+#define SERVER_ATTEND_CANDIDATES_H
+
+#include "attn/route.h"
+#include "server/attend/call.h"
+#include "server/server.h"
+
+enum {
+    SRV_MAX_CANDIDATES = 8
+};
+
+typedef struct srv_candidates {
+    attn_candidate all[SRV_MAX_CANDIDATES];
+    attn_program *programs[SRV_MAX_CANDIDATES]; /* owned; NULL for those that are not eligible */
+    int count;
+} srv_candidates;
+
+/* Plan every backend of a raw call, or of the call's model; those it lacks come last and say so.
+ * `named` is the one that the client asks for, or NULL. Only a fault of the request itself fails.
+ * srv_candidates_free ends them whatever this returns. */
+attn_status srv_candidates_fill(srv_candidates *candidates, const srv_server *server,
+                                const srv_call *call, const srv_options *options, const char *named,
+                                attn_error *error);
+
+void srv_candidates_free(srv_candidates *candidates);
+
+/* Whether that is a backend's name at all. */
+bool srv_backend_exists(const char *name);
+
+#endif
