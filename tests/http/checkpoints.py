@@ -88,11 +88,12 @@ def mamba(seed, hidden, inner=None, states=16, taps=4, rank=None, bias=False, co
 
 def decay_rates(rng, inner, states):
     """log(1 … states) in every channel, a little moved, as training does."""
-    return np.log(np.arange(1, states + 1)).astype(np.float32) + normal(rng, inner, states, scale=.1)
+    rates = np.log(np.arange(1, states + 1)).astype(np.float32)
+    return rates + normal(rng, inner, states, scale=0.1)
 
 
 def selective_ssm(seed, d_model, d_state=16, d_conv=4, expand=2):
-    """The state dict of the article's SelectiveSSM: x_proj gives B, C and one step, in that order."""
+    """The state dict of the article's SelectiveSSM: x_proj gives B, C and a step, in that order."""
     return mamba(seed, d_model, expand * d_model, d_state, d_conv, rank=1)
 
 

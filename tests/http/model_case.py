@@ -1,4 +1,4 @@
-"""What every suite about loaded models needs: a daemon over a folder of checkpoints, and questions."""
+"""What suites about loaded models share: a daemon over a folder of checkpoints, and questions."""
 
 import os
 import tempfile
@@ -18,8 +18,8 @@ def distance(got, wanted):
 
 
 class ModelCase(ErrorCase):
-    """`MODELS` is {name: Checkpoint, or (Checkpoint, how to save it)}; they are written once a suite
-    and served by a daemon of its own."""
+    """`MODELS` is {name: Checkpoint, or (Checkpoint, how to save it)}; they are written once a
+    suite and served by a daemon of its own."""
 
     MODELS = {}
     WORKERS = 2
@@ -85,3 +85,13 @@ class ModelCase(ErrorCase):
         """One warning holds all of the words."""
         self.assertTrue(any(all(word in text for word in words) for text in told["warnings"]),
                         f"{words} in {told['warnings']}")
+
+    def unavailable(self, model, mentions):
+        """The model did not load, says why in these words, and is not found by those who ask it."""
+        answer = self.daemon.get(f"/v1/models/{model}")
+        self.assertEqual(answer.status, 200, str(answer))
+        told = answer.json
+        self.assertEqual(told["state"], "UNAVAILABLE")
+        for word in mentions:
+            self.assertIn(str(word), told["reason"])
+        self.refuse(model, [[0.0]], 404, ["not_found"], [model], param="model")

@@ -1,4 +1,4 @@
-"""The reference for models, held against plain loops and against the articles' classes written out."""
+"""The reference for models, against plain loops and against the articles' classes written out."""
 
 import math
 import unittest
@@ -42,7 +42,8 @@ def mamba_by_loops(w, u):
 def article_linformer(w, x, heads):
     """LinformerAttention.forward with its einsum as it is meant, line by line."""
     batch, n, dim = x.shape
-    q, k, v = (models.linear(w, name, x).reshape(batch, n, heads, dim // heads).transpose(0, 2, 1, 3)
+    shape = (batch, n, heads, dim // heads)
+    q, k, v = (models.linear(w, name, x).reshape(shape).transpose(0, 2, 1, 3)
                for name in ("q_proj", "k_proj", "v_proj"))
     k_proj = np.einsum("bhnd,nk->bhkd", k, w["E"][:n].astype(float))
     v_proj = np.einsum("bhnd,nk->bhkd", v, w["F"][:n].astype(float))
