@@ -70,7 +70,7 @@ def softplus(x):
 
 
 def depthwise_causal(weights, x):
-    """Each channel with its own filter over the last positions: torch.nn.Conv1d padded, then cut."""
+    """A filter a channel over the last positions: torch.nn.Conv1d, padded and cut."""
     filters = np.asarray(weights["conv1d.weight"], dtype=np.float64)[:, 0]
     taps, n = filters.shape[1], x.shape[1]
     padded = np.pad(x, ((0, 0), (taps - 1, 0), (0, 0)))
