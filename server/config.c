@@ -286,6 +286,11 @@ attn_status srv_config_read(srv_config *config, char *const *list, char *const *
     return status;
 }
 
+bool srv_config_is_explicit(const srv_config *config)
+{
+    return strcmp(config->model_control, "explicit") == 0;
+}
+
 void srv_config_help(FILE *out)
 {
     for (int i = 0; i < SETTINGS; i++) {

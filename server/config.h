@@ -29,6 +29,9 @@ typedef struct srv_config {
 attn_status srv_config_read(srv_config *config, char *const *arguments, char *const *environment,
                             bool *check, bool *print, attn_error *error);
 
+/* Whether models are loaded and unloaded on request only. */
+bool srv_config_is_explicit(const srv_config *config);
+
 /* The flags with their meaning and default, as --help shows them. */
 void srv_config_help(FILE *out);
 

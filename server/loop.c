@@ -13,6 +13,7 @@
 #include "server/http.h"
 #include "server/linger.h"
 #include "server/listen.h"
+#include "server/models/registry.h"
 #include "server/request.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@
 
 enum {
     SWEEP_MS = 1000,
-    GRACE_MS = 1000, /* after drain_timeout_s, for the last answers to leave */
+    GRACE_MS = 1000,         /* after drain_timeout_s, for the last answers to leave */
     OTHER_DESCRIPTORS = 256, /* besides those of connections */
 };
 
@@ -60,7 +61,7 @@ struct srv_loop {
     uv_timer_t drain;
     uv_timer_t sweep; /* of connections that took too long */
     uv_async_t wake;
-    uv_signal_t signals[2];
+    uv_signal_t signals[3];
     uv_poll_t highest; /* see grow_table */
     srv_lingers lingers;
     srv_request *waiting; /* requests whose job runs */
@@ -237,6 +238,7 @@ static void on_drain_over(uv_timer_t *timer)
 {
     srv_loop *loop = timer->data;
     loop->server->drained = true;
+    srv_registry_stop(loop->server->registry);
     for (srv_request *request = loop->waiting; request; request = request->waiting_next) {
         request->drained = true;
         srv_executor_cancel(loop->server->executor, request->job);
@@ -273,9 +275,20 @@ static void on_signal(uv_signal_t *handle, int number)
                    (uint64_t)loop->server->config.drain_delay_s * 1000, 0);
 }
 
+static void on_hangup(uv_signal_t *handle, int number)
+{
+    srv_server *server = ((srv_loop *)handle->data)->server;
+    (void)number;
+    if (!server->draining)
+        srv_registry_rescan(server->registry);
+}
+
 static void open_handles(srv_loop *loop)
 {
-    static const int numbers[] = {SIGTERM, SIGINT};
+    static const struct {
+        int number;
+        uv_signal_cb handler;
+    } signals[] = {{SIGTERM, on_signal}, {SIGINT, on_signal}, {SIGHUP, on_hangup}};
     uv_prepare_init(&loop->uv, &loop->prepare);
     uv_check_init(&loop->uv, &loop->check);
     uv_timer_init(&loop->uv, &loop->pause);
@@ -288,10 +301,10 @@ static void open_handles(srv_loop *loop)
     uv_prepare_start(&loop->prepare, on_prepare);
     uv_check_start(&loop->check, on_check);
     uv_timer_start(&loop->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         uv_signal_init(&loop->uv, &loop->signals[i]);
         loop->signals[i].data = loop;
-        uv_signal_start(&loop->signals[i], on_signal, numbers[i]);
+        uv_signal_start(&loop->signals[i], signals[i].handler, signals[i].number);
     }
 }
 
@@ -370,11 +383,11 @@ void srv_loop_close(srv_loop *loop)
 {
     if (!loop)
         return;
-    uv_handle_t *handles[] = {(uv_handle_t *)&loop->sweep,     (uv_handle_t *)&loop->prepare,
-                              (uv_handle_t *)&loop->check,     (uv_handle_t *)&loop->pause,
-                              (uv_handle_t *)&loop->again,     (uv_handle_t *)&loop->drain,
-                              (uv_handle_t *)&loop->wake,      (uv_handle_t *)&loop->signals[0],
-                              (uv_handle_t *)&loop->signals[1]};
+    uv_handle_t *handles[] = {(uv_handle_t *)&loop->sweep,      (uv_handle_t *)&loop->prepare,
+                              (uv_handle_t *)&loop->check,      (uv_handle_t *)&loop->pause,
+                              (uv_handle_t *)&loop->again,      (uv_handle_t *)&loop->drain,
+                              (uv_handle_t *)&loop->wake,       (uv_handle_t *)&loop->signals[0],
+                              (uv_handle_t *)&loop->signals[1], (uv_handle_t *)&loop->signals[2]};
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
         uv_close(handles[i], NULL);
     for (int i = 0; i < loop->listener_count; i++) {

@@ -6,6 +6,7 @@
 #include "server/healthcheck.h"
 #include "server/listen.h"
 #include "server/loop.h"
+#include "server/models/registry.h"
 #include "server/version.h"
 
 #include <fcntl.h>
@@ -77,7 +78,12 @@ static attn_status start(srv_server *server, attn_error *error)
     if (!server->metrics)
         return attn_error_set(error, ATTN_NO_MEMORY, NULL, "no memory for the metrics");
     server->executor = srv_executor_open(server->workers, error);
-    return server->executor ? srv_loop_open(server, error) : error->status;
+    if (!server->executor)
+        return error->status;
+    const srv_config *config = &server->config;
+    server->registry = srv_registry_open(config->model_dir, srv_config_is_explicit(config),
+                                         server->executor, &server->log, error);
+    return server->registry ? srv_loop_open(server, error) : error->status;
 }
 
 static void announce(srv_server *server)
@@ -110,12 +116,15 @@ static int serve(srv_server *server)
     attn_status status = start(server, &error);
     if (status == ATTN_OK) {
         announce(server);
+        srv_registry_rescan(server->registry);
         srv_loop_run(server->loop);
         srv_log_event(&server->log, SRV_LOG_INFO, "stopped", NULL, 0);
     }
-    /* The loop last: a job's end is told to it. */
+    /* The loop after the executor: a job's end is told to it. */
+    srv_registry_stop(server->registry);
     srv_executor_close(server->executor);
     srv_loop_close(server->loop);
+    srv_registry_close(server->registry);
     srv_metrics_close(server->metrics);
     return status == ATTN_OK ? EXIT_SUCCESS : complain(&error);
 }
@@ -131,6 +140,14 @@ static attn_status check_together(const srv_config *config, attn_error *error)
                               "log_format is \"%s\", expected json or text; log_level is \"%s\", "
                               "expected debug, info, warn or error",
                               config->log_format, config->log_level);
+    if (strcmp(config->model_control, "none") != 0 && !srv_config_is_explicit(config))
+        return attn_error_set(error, ATTN_INVALID, "model_control",
+                              "model_control is \"%s\", expected none or explicit",
+                              config->model_control);
+    if (srv_config_is_explicit(config) && !config->model_dir[0])
+        return attn_error_set(error, ATTN_INVALID, "model_dir",
+                              "model_control is explicit and model_dir is empty; name the folder "
+                              "that models are loaded from");
     if (config->short_below > config->long_above)
         return attn_error_set(error, ATTN_INVALID, "short_below",
                               "short_below is %lld, expected at most long_above, which is %lld",

@@ -133,16 +133,28 @@ srv_metrics *srv_metrics_open(void)
     return NULL;
 }
 
+static void free_series(metric_list *list)
+{
+    for (metric_series *series = list->first, *next; series; series = next) {
+        next = series->next;
+        free(series);
+    }
+    *list = (metric_list){0};
+}
+
 void srv_metrics_close(srv_metrics *metrics)
 {
     if (!metrics)
         return;
     for (size_t id = 0; id < SRV_METRIC_COUNT; id++)
-        for (metric_series *series = metrics->families[id].first, *next; series; series = next) {
-            next = series->next;
-            free(series);
-        }
+        free_series(&metrics->families[id]);
     free(metrics);
+}
+
+void srv_metrics_clear(srv_metrics *metrics, srv_metric id)
+{
+    assert(metric_families[id].kind == GAUGE);
+    free_series(&metrics->families[id]);
 }
 
 void srv_metrics_add(srv_metrics *metrics, srv_metric id, double amount, const char *const *labels)

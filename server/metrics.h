@@ -39,6 +39,9 @@ void srv_metrics_add(srv_metrics *metrics, srv_metric id, double amount, const c
 /* Set a gauge, or a counter that is counted elsewhere; a counter never falls. */
 void srv_metrics_set(srv_metrics *metrics, srv_metric id, double value, const char *const *labels);
 
+/* Forget the series of a family of gauges: what is not set again is gone. */
+void srv_metrics_clear(srv_metrics *metrics, srv_metric id);
+
 /* Count a value, which is not negative, in a histogram. */
 void srv_metrics_observe(srv_metrics *metrics, srv_metric id, double value,
                          const char *const *labels);

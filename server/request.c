@@ -12,12 +12,17 @@ void srv_request_refuse(srv_request *request, srv_problem problem)
                         SRV_LABELS(reason));
 }
 
-void srv_request_start(srv_request *request, srv_job *job, void *work, void (*end_work)(void *))
+void srv_request_await(srv_request *request, srv_job *job, void *work, void (*end_work)(void *))
 {
     request->job = job;
     request->work = work;
     request->end_work = end_work;
     request->server->jobs++;
+}
+
+void srv_request_start(srv_request *request, srv_job *job, void *work, void (*end_work)(void *))
+{
+    srv_request_await(request, job, work, end_work);
     srv_executor_submit(request->server->executor, job);
 }
 

@@ -22,6 +22,10 @@ typedef struct srv_account {
     double relative_error; /* of those, in L2 */
 } srv_account;
 
+enum {
+    SRV_PATH_BYTES = 256 /* longer ones are cut; no route is that long */
+};
+
 typedef enum srv_format {
     SRV_FORMAT_NONE, /* a route that takes no body */
     SRV_FORMAT_JSON,
@@ -39,7 +43,7 @@ typedef struct srv_pair {
 typedef struct srv_request {
     srv_server *server;
     const srv_route *route; /* NULL: refused before one was found */
-    char method[16], path[64];
+    char method[16], path[SRV_PATH_BYTES];
     srv_request_id id;
     srv_trace trace;
     int64_t arrived_ns, received_ns; /* first header seen, body complete */
@@ -68,7 +72,11 @@ typedef struct srv_request {
 /* Answer with a refusal. */
 void srv_request_refuse(srv_request *request, srv_problem problem);
 
-/* Start the work the endpoint prepared. */
+/* The work has begun, and srv_loop_finished will tell its end. The job is, will be, or has been
+ * with the executor: it may be cancelled. */
+void srv_request_await(srv_request *request, srv_job *job, void *work, void (*end_work)(void *));
+
+/* The same, and the job goes to the executor. */
 void srv_request_start(srv_request *request, srv_job *job, void *work, void (*end_work)(void *));
 
 /* The body is read and nothing points into it any more. Any thread that owns the request. */

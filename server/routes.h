@@ -12,7 +12,7 @@ struct srv_request;
 typedef void srv_endpoint(struct srv_request *request);
 
 typedef struct srv_route {
-    const char *method, *path;
+    const char *method, *path; /* {m} in the path is any text without a slash, but not none */
     srv_endpoint *endpoint;
     bool admin; /* served on the admin listener too */
     const char *summary;
@@ -20,6 +20,10 @@ typedef struct srv_route {
 
 /* Every route; the last has a NULL path. */
 extern const srv_route srv_routes[];
+
+/* What stands for {m} in a path that the route was found for, cut to `size` bytes; "" when the
+ * route has no such place. libmicrohttpd has undone %-escapes before. */
+void srv_route_parameter(const srv_route *route, const char *path, char *parameter, size_t size);
 
 /* A route of that path, or NULL when the path is unknown. *takes_method tells whether it is the one
  * for the method; when it is not, `allow` lists the methods that the path does take. */

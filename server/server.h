@@ -18,6 +18,7 @@ typedef struct srv_server {
     srv_executor *executor;
     srv_metrics *metrics; /* loop thread only */
     srv_log log;
+    struct srv_registry *registry; /* of models */
     struct srv_loop *loop;
     struct srv_registry *registry; /* of models; NULL: none */
     /* Loop thread only. */

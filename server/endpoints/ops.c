@@ -1,12 +1,13 @@
-/* What operations ask: health, readiness, metrics, and which models there are. */
+/* What operations ask: health, readiness and metrics. */
 #include "server/endpoints/endpoints.h"
+#include "server/models/registry.h"
 #include "server/process_metrics.h"
 #include "server/request.h"
 
 /* For load balancers and metrics, so that both hear the same. */
 static bool is_ready(const srv_server *server)
 {
-    return !server->draining;
+    return !server->draining && srv_registry_is_settled(server->registry);
 }
 
 void srv_endpoint_live(srv_request *request)
@@ -24,11 +25,13 @@ void srv_endpoint_ready(srv_request *request)
     srv_answer_text(&request->answer, ready ? 200 : 503, SRV_JSON_TYPE, &text);
 }
 
-void srv_endpoint_models(srv_request *request)
+static void set_model_gauges(void *context, const srv_model_status *model)
 {
-    srv_text text = SRV_TEXT_EMPTY;
-    srv_text_string(&text, "{\"models\": []}\n");
-    srv_answer_text(&request->answer, 200, SRV_JSON_TYPE, &text);
+    srv_metrics *m = context;
+    const char *const *labels = SRV_LABELS(model->name);
+    size_t bytes = model->info ? model->info->mapped_bytes + model->info->owned_bytes : 0;
+    srv_metrics_set(m, SRV_METRIC_MODEL_LOADED, model->info != NULL, labels);
+    srv_metrics_set(m, SRV_METRIC_MODEL_BYTES, (double)bytes, labels);
 }
 
 /* Gauges are read off at scrape time; everything else was counted as it happened. */
@@ -44,6 +47,9 @@ static void update_gauges(const srv_server *server)
     srv_metrics_set(m, SRV_METRIC_HTTP_CONNECTIONS, (double)server->peers.count, NULL);
     srv_metrics_set(m, SRV_METRIC_MEMORY_RESERVED, (double)atomic_load(&server->budget.reserved),
                     NULL);
+    srv_metrics_clear(m, SRV_METRIC_MODEL_LOADED);
+    srv_metrics_clear(m, SRV_METRIC_MODEL_BYTES);
+    srv_registry_visit(server->registry, NULL, set_model_gauges, m);
     srv_process_metrics_update(m);
 }
 
