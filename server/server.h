@@ -20,7 +20,6 @@ typedef struct srv_server {
     srv_log log;
     struct srv_registry *registry; /* of models */
     struct srv_loop *loop;
-    struct srv_registry *registry; /* of models; NULL: none */
     /* Loop thread only. */
     bool draining;
     bool drained; /* the time for accepted work is over: nothing is accepted any more */

@@ -200,9 +200,9 @@ static void test_warning(void)
         int64_t covered, lengths[2];
         const char *words; /* NULL: no warning */
     } cases[] = {{100, {100, 100}, NULL},
-                 {99, {100, 3}, "99 positions and was stretched to 100"},
+                 {99, {100, 3}, "99 positions and was interpolated to 100"},
                  {50, {50, 7}, NULL},
-                 {50, {7, 51}, "50 positions and was stretched to 51"}};
+                 {50, {7, 51}, "50 positions and was interpolated to 51"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         attn_mix_params params = given(e, 1, cases[i].covered, 8);
         params.mask.lengths = cases[i].lengths;

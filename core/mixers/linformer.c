@@ -98,7 +98,7 @@ static void warn_if_stretched(attn_plan *plan)
     int64_t longest = longest_row(plan), length = plan->params.projection_length;
     if (plan->params.projection == ATTN_GIVEN && longest > length)
         snprintf(plan->warning, sizeof plan->warning,
-                 "linformer: the projection covers %lld positions and was stretched to %lld",
+                 "linformer: the projection covers %lld positions and was interpolated to %lld",
                  (long long)length, (long long)longest);
 }
 

@@ -17,7 +17,14 @@ void attn_backend_describe(attn_model_backend *to, attn_backend backend, bool tr
                                .traits = traits_of(backend),
                                .trained = trained,
                                .mix = *mix};
-    if (backend == ATTN_BACKEND_LINFORMER) {
+    if (backend != ATTN_BACKEND_LINFORMER)
+        return;
+    attn_mix_params defaults;
+    attn_mix_params_init(&defaults, 1);
+    to->mix.k = mix->k ? mix->k : defaults.k;
+    to->mix.projection_length = 0;
+    if (attention->e) {
+        to->mix.projection = ATTN_GIVEN;
         to->mix.k = attention->projected;
         to->mix.projection_length = attention->length;
     }
@@ -68,12 +75,14 @@ static bool wants_mamba(const attn_model *model)
            (config->backend_count == 0 && attn_mamba_found(model, ""));
 }
 
+/* Without matrices of its own a layer may still be asked for linformer: then it pools. */
 static attn_status take_projection(attn_model *model, attn_layer *layer, attn_error *error)
 {
     static const attn_mix_params whatever = {0};
     const attn_backend_config *said =
         attn_model_config_backend(&model->config, ATTN_BACKEND_LINFORMER);
-    if (!said && (model->config.backend_count || !attn_projection_found(model, "")))
+    bool unwanted = !said && model->config.backend_count;
+    if (unwanted || (!attn_projection_found(model, "") && !(said && said->trained)))
         return ATTN_OK;
     return attn_projection_take(model, "", said ? &said->mix : &whatever, &layer->attention, error);
 }

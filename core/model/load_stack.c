@@ -53,7 +53,8 @@ attn_status attn_feed_forward_take(attn_model *model, const char *base,
                                    const attn_feed_forward_config *config, attn_feed_forward *f,
                                    attn_error *error)
 {
-    const char *prefix = attn_model_text(model, base, "ffn.", error);
+    static const char *const prefixes[] = {"ffn.", "mlp.", "feed_forward.", "", NULL};
+    const char *prefix = attn_model_prefix(model, base, prefixes, "up_proj.weight", error);
     int64_t wide = config->intermediate_size ? config->intermediate_size : ATTN_ANY;
     if (!prefix)
         return ATTN_NO_MEMORY;
@@ -154,6 +155,15 @@ static attn_status count_layers(attn_model *model, const char *root, attn_error 
     return model->layers ? ATTN_OK : ATTN_NO_MEMORY;
 }
 
+static attn_status take_final_norm(attn_model *model, const char *root, attn_error *error)
+{
+    static const char *const names[] = {"norm_f.", "final_norm.", NULL};
+    const char *prefix = attn_model_prefix(model, root, names, "weight", error);
+    if (!prefix)
+        return ATTN_NO_MEMORY;
+    return attn_row_norm_take(model, prefix, &model->config.final_norm, &model->final_norm, error);
+}
+
 attn_status attn_stack_load(attn_model *model, attn_error *error)
 {
     const char *root = root_of(model);
@@ -167,8 +177,7 @@ attn_status attn_stack_load(attn_model *model, attn_error *error)
             status = check_causal(model, i, error);
     }
     if (status == ATTN_OK)
-        status =
-            take_norm(model, root, "norm_f.", &model->config.final_norm, &model->final_norm, error);
+        status = take_final_norm(model, root, error);
     if (status != ATTN_OK)
         return status;
     const attn_layer *first = model->layers;

@@ -75,10 +75,6 @@ static attn_status open_call(srv_call *call, const attn_model *model, const srv_
     *call = (srv_call){.model = model,
                        .adapter = -1,
                        .shape = {.batch = 1, .heads = 1, .kv_heads = 1, .d = hidden, .dv = hidden}};
-    if (srv_options_given(options, SRV_FIELD_PROJECTION))
-        return attn_error_set(error, ATTN_INVALID, "params.projection",
-                              "params.projection does not go with a model, whose linformer has "
-                              "matrices of its own; leave it out");
     attn_status status = read_causal(call, options, error);
     if (status == ATTN_OK)
         status = read_adapter(call, options, error);

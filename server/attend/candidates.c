@@ -118,7 +118,12 @@ static attn_status check_backend(const srv_call *call, const attn_model_backend 
                               "%s reads from left to right, and the request says that causal is "
                               "false; leave causal out or use another backend",
                               backend->name);
-    if (strcmp(backend->name, "linformer") == 0 && k != backend->mix.k)
+    bool own = backend->mix.projection == ATTN_GIVEN;
+    if (own && srv_options_given(options, SRV_FIELD_PROJECTION))
+        return attn_error_set(error, ATTN_INVALID, "params.projection",
+                              "params.projection is given, but the model has matrices of its own; "
+                              "leave it out");
+    if (own && k != backend->mix.k)
         return attn_error_set(error, ATTN_INVALID, "params.k",
                               "params.k is %lld, but the model projects to %lld; leave it out", k,
                               (long long)backend->mix.k);
@@ -182,7 +187,9 @@ static attn_status fill_model(srv_candidates *candidates, const srv_server *serv
             .exact = (b->traits & ATTN_EXACT) != 0,
             .trained = b->trained,
             .is_named = names(named, b->name),
-            .covers = b->mix.projection_length == 0 || b->mix.projection_length >= call->longest,
+            .covers =
+                strcmp(b->name, "linformer") != 0 ||
+                (b->mix.projection == ATTN_GIVEN && b->mix.projection_length >= call->longest),
         };
         attn_program **program = &candidates->programs[candidates->count];
         attn_candidate *candidate = append(candidates, &p);
