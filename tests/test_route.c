@@ -12,13 +12,13 @@ enum {
 };
 
 /* In the order in which a model or the registry might list them, which no chain follows. */
-static const char *const names[BACKENDS] = {"exact",     "window", "sparse", "linformer",
-                                            "performer", "mamba",  "hybrid"};
+static const char *const backends[BACKENDS] = {"exact",     "window", "sparse", "linformer",
+                                               "performer", "mamba",  "hybrid"};
 
 static int index_of(const char *name)
 {
     for (int i = 0; i < BACKENDS; i++)
-        if (strcmp(names[i], name) == 0)
+        if (strcmp(backends[i], name) == 0)
             return i;
     return NONE;
 }
@@ -28,14 +28,14 @@ static void fill(attn_candidate candidates[BACKENDS], unsigned eligible)
 {
     for (int i = 0; i < BACKENDS; i++) {
         candidates[i] = (attn_candidate){
-            .name = names[i],
+            .name = backends[i],
             .eligible = eligible >> i & 1,
             .predicted_ms = 100.0 - i,
             .predicted_bytes = (size_t)i << 20,
             .trained = i % 2 == 0,
         };
         if (!candidates[i].eligible)
-            snprintf(candidates[i].why_not, sizeof candidates[i].why_not, "%s cannot", names[i]);
+            snprintf(candidates[i].why_not, sizeof candidates[i].why_not, "%s cannot", backends[i]);
     }
 }
 
@@ -125,14 +125,14 @@ static void check_marks(const attn_candidate *candidates, const attn_choice *cho
         const attn_candidate *c = &candidates[i];
         char expected[160] = "";
         if (!(eligible >> i & 1))
-            snprintf(expected, sizeof expected, "%s cannot", names[i]);
+            snprintf(expected, sizeof expected, "%s cannot", backends[i]);
         else if (i != choice->index)
             snprintf(expected, sizeof expected, "rule %s prefers %s", choice->rule,
-                     stubs[choice->index].name);
+                     backends[choice->index]);
         CHECK(c->chosen == (i == choice->index), "n = %lld, eligible %#x: %s chosen is %d",
-              (long long)rule->n, eligible, names[i], c->chosen);
+              (long long)rule->n, eligible, backends[i], c->chosen);
         CHECK(strcmp(c->why_not, expected) == 0, "n = %lld, eligible %#x: %s: \"%s\"",
-              (long long)rule->n, eligible, names[i], c->why_not);
+              (long long)rule->n, eligible, backends[i], c->why_not);
     }
 }
 
@@ -172,7 +172,7 @@ static void the_next_of_the_chain_follows(void)
             fill(candidates, eligible);
             attn_choice choice = attn_route_guidance(&facts, candidates, BACKENDS);
             CHECK(choice.index == index_of(rule->chain[step]), "n = %lld, step %d: %s, expected %s",
-                  (long long)rule->n, step, choice.index < 0 ? "none" : stubs[choice.index].name,
+                  (long long)rule->n, step, choice.index < 0 ? "none" : backends[choice.index],
                   rule->chain[step]);
             eligible &= ~(1U << index_of(rule->chain[step]));
         }
@@ -186,7 +186,7 @@ static void the_client_is_obeyed_or_refused(void)
             attn_candidate candidates[BACKENDS];
             attn_facts facts = facts_of(100000, true, true);
             char reason[160];
-            facts.backend = stubs[named].name;
+            facts.backend = backends[named];
             fill(candidates, eligible);
             attn_choice choice = attn_route_guidance(&facts, candidates, BACKENDS);
             int expected = eligible >> named & 1 ? named : NONE;
@@ -197,7 +197,7 @@ static void the_client_is_obeyed_or_refused(void)
             CHECK(strcmp(choice.reason, reason) == 0, "reason \"%s\"", choice.reason);
             for (int i = 0; i < BACKENDS; i++)
                 CHECK(candidates[i].chosen == (i == expected), "%s named, %s chosen is %d",
-                      facts.backend, names[i], candidates[i].chosen);
+                      facts.backend, backends[i], candidates[i].chosen);
         }
     }
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     MOST_ADAPTERS = 1024
@@ -16,7 +17,14 @@ static int compare(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Names of the folder's entries that are not hidden, sorted, into model->adapter_names. */
+/* A folder, or a link to one; a file beside the adapters is nobody's mistake. */
+static bool is_folder(DIR *listing, const char *name)
+{
+    struct stat about;
+    return fstatat(dirfd(listing), name, &about, 0) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* Names of the folder's folders that are not hidden, sorted, into model->adapter_names. */
 static attn_status list_names(attn_model *model, const char *path, DIR *listing, attn_error *error)
 {
     const char **names = attn_model_block(model, MOST_ADAPTERS * sizeof *names, error);
@@ -24,7 +32,7 @@ static attn_status list_names(attn_model *model, const char *path, DIR *listing,
         return ATTN_NO_MEMORY;
     model->adapter_names = names;
     for (struct dirent *entry; (entry = readdir(listing));) {
-        if (entry->d_name[0] == '.')
+        if (entry->d_name[0] == '.' || !is_folder(listing, entry->d_name))
             continue;
         if (model->adapter_count == MOST_ADAPTERS)
             return attn_error_set(error, ATTN_UNSUPPORTED, NULL, "%s: more than %d adapters", path,

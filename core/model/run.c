@@ -116,11 +116,18 @@ static attn_backend backend_of(const attn_model_backend *named)
 
 static attn_status check_sizes(const attn_model_call *call, attn_error *error)
 {
-    if (call->batch >= 1 && call->batch <= INT32_MAX && call->n >= 1 && call->n <= INT32_MAX)
-        return ATTN_OK;
-    return attn_error_set(error, ATTN_INVALID, "input",
-                          "batch is %lld and n is %lld, expected 1 to %d of each",
-                          (long long)call->batch, (long long)call->n, INT32_MAX);
+    const int64_t *lengths = call->mix.mask.lengths;
+    if (call->batch < 1 || call->batch > INT32_MAX || call->n < 1 || call->n > INT32_MAX)
+        return attn_error_set(error, ATTN_INVALID, "input",
+                              "batch is %lld and n is %lld, expected 1 to %d of each",
+                              (long long)call->batch, (long long)call->n, INT32_MAX);
+    for (int64_t b = 0; lengths && b < call->batch; b++)
+        if (lengths[b] < 0 || lengths[b] > call->n)
+            return attn_error_set(
+                error, ATTN_INVALID, "lengths",
+                "lengths[%lld] is %lld, expected 0 to the %lld positions there are", (long long)b,
+                (long long)lengths[b], (long long)call->n);
+    return ATTN_OK;
 }
 
 static attn_status add_steps(planning *p, attn_error *error)

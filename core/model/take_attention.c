@@ -28,10 +28,12 @@ static attn_status find_heads(attn_model *model, const char *prefix, attn_attent
     a->heads = config->heads ? config->heads : rows / a->head_dim;
     if (a->heads > 0 && a->head_dim > 0 && a->heads <= rows && a->heads * a->head_dim == rows)
         return ATTN_OK;
-    return attn_error_set(error, ATTN_INVALID, "num_attention_heads",
-                          "config.json: %lld heads of %lld columns do not make the %lld rows of "
-                          "%sq_proj.weight",
-                          (long long)a->heads, (long long)a->head_dim, (long long)rows, prefix);
+    return attn_error_set(
+        error, ATTN_INVALID, "num_attention_heads",
+        "model.safetensors: %sq_proj.weight has %lld rows, expected %lld: %lld heads of %lld, as "
+        "config.json has them",
+        prefix, (long long)rows, (long long)(a->heads * a->head_dim), (long long)a->heads,
+        (long long)a->head_dim);
 }
 
 static attn_status find_kv_heads(attn_model *model, const char *prefix, attn_attention *a,

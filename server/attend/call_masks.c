@@ -13,6 +13,12 @@ static attn_status read_lengths(srv_call *call, const srv_options *options, attn
                               "lengths has %zu entries, expected one for each of the %lld batch "
                               "rows",
                               lengths->integers.count, (long long)call->shape.batch);
+    for (int64_t b = 0; b < call->shape.batch; b++)
+        if (lengths->integers.data[b] > call->shape.m)
+            return attn_error_set(error, ATTN_INVALID, "lengths",
+                                  "lengths[%lld] is %lld, expected 0 to the %lld keys there are",
+                                  (long long)b, (long long)lengths->integers.data[b],
+                                  (long long)call->shape.m);
     call->params.mask.lengths = lengths->integers.data;
     return ATTN_OK;
 }

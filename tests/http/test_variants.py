@@ -201,16 +201,16 @@ class KnownTroubles(VariantCase):
         self.assertTrue(np.isfinite(self.by_json("performer", (q, k, v))[0]).all())
 
     def test_linformer_at_the_end_of_its_projection(self):
-        """1 to 128: the first columns; beyond, stretched, and the answer says so."""
+        """1 to 128: the first columns; beyond, interpolated, and the answer says so."""
         given = extra({"e": (16, 128)})
         for n in (1, 127, 128, 129, 300):
             with self.subTest(n=n):
                 qkv = [samples.normal(i, n, 8) for i in range(3)]
                 self.check("linformer", {}, given, qkv)
                 _, told = self.by_json("linformer", qkv, given=given)
-                stretched = [text for text in told["warnings"] if "stretched" in text]
-                self.assertEqual(len(stretched), n > 128, told["warnings"])
-                for text in stretched:
+                interpolated = [text for text in told["warnings"] if "interpolated" in text]
+                self.assertEqual(len(interpolated), n > 128, told["warnings"])
+                for text in interpolated:
                     self.assertIn("128", text)
                     self.assertIn(str(n), text)
 
