@@ -19,3 +19,16 @@ void attn_quote(char *to, size_t size, const char *text, size_t length)
         *to++ = is_printable(text[i]) ? text[i] : '?';
     strcpy(to, shown < length ? "...\"" : "\"");
 }
+
+void attn_quote_end(char *to, size_t size, const char *text)
+{
+    size_t length = strlen(text), room = size - 1;
+    const char *from = text;
+    if (length > room) {
+        to = stpcpy(to, "...");
+        from = text + length - (room - 3);
+    }
+    for (; *from; from++)
+        *to++ = is_printable(*from) ? *from : '?';
+    *to = '\0';
+}

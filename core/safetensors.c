@@ -19,7 +19,7 @@ enum {
     NAME_SHOWN = 72 /* bytes of a tensor's name that sentences show, quotes included */
 };
 
-bool attn_safetensors_refuse(const attn_safetensors *file, attn_error *error, attn_status status,
+bool attn_safetensors_refuse(const char *what, attn_error *error, attn_status status,
                              const char *name, const char *format, ...)
 {
     char problem[sizeof error->message], quoted[NAME_SHOWN] = "\"\"";
@@ -28,24 +28,14 @@ bool attn_safetensors_refuse(const attn_safetensors *file, attn_error *error, at
     vsnprintf(problem, sizeof problem, format, args);
     va_end(args);
     if (!name) {
-        attn_error_set(error, status, NULL, "%s: %s", file->what, problem);
+        attn_error_set(error, status, NULL, "%s: %s", what, problem);
         return false;
     }
     attn_quote(quoted, sizeof quoted, name, strlen(name));
     char param[NAME_SHOWN];
     snprintf(param, sizeof param, "%.*s", (int)strlen(quoted) - 2, quoted + 1);
-    attn_error_set(error, status, param, "%s: tensor %s %s", file->what, quoted, problem);
+    attn_error_set(error, status, param, "%s: tensor %s %s", what, quoted, problem);
     return false;
-}
-
-/* The end of a path says more than its beginning. */
-static void keep_what(char to[ATTN_WHAT_MAX], const char *what)
-{
-    size_t length = strlen(what), room = ATTN_WHAT_MAX - 1;
-    if (length <= room)
-        snprintf(to, ATTN_WHAT_MAX, "%s", what);
-    else
-        snprintf(to, ATTN_WHAT_MAX, "...%s", what + length - (room - 3));
 }
 
 /* Find where the header ends and the data begin. */
@@ -53,7 +43,7 @@ static bool split(attn_safetensors *file, const unsigned char *bytes, size_t siz
                   attn_error *error)
 {
     if (size < ATTN_SAFETENSORS_PREFIX)
-        return attn_safetensors_refuse(file, error, ATTN_MALFORMED, NULL,
+        return attn_safetensors_refuse(file->what, error, ATTN_MALFORMED, NULL,
                                        "%zu bytes are too short for safetensors, which begins with "
                                        "8 bytes of header length",
                                        size);
@@ -62,16 +52,17 @@ static bool split(attn_safetensors *file, const unsigned char *bytes, size_t siz
     length = le64toh(length);
     size_t rest = size - ATTN_SAFETENSORS_PREFIX;
     if (length == 0)
-        return attn_safetensors_refuse(file, error, ATTN_MALFORMED, NULL, "the header is empty");
+        return attn_safetensors_refuse(file->what, error, ATTN_MALFORMED, NULL,
+                                       "the header is empty");
     if (length > ATTN_SAFETENSORS_HEADER_MAX)
-        return attn_safetensors_refuse(file, error, ATTN_MALFORMED, NULL,
+        return attn_safetensors_refuse(file->what, error, ATTN_MALFORMED, NULL,
                                        "the header claims %" PRIu64
                                        " bytes, more than the %d that are allowed; is this "
                                        "safetensors?",
                                        length, ATTN_SAFETENSORS_HEADER_MAX);
     if (length > rest)
         return attn_safetensors_refuse(
-            file, error, ATTN_MALFORMED, NULL,
+            file->what, error, ATTN_MALFORMED, NULL,
             "the header claims %" PRIu64 " bytes, but only %zu follow its length", length, rest);
     file->header = (const char *)bytes + ATTN_SAFETENSORS_PREFIX;
     file->header_bytes = (size_t)length;
@@ -107,7 +98,7 @@ static bool sort(attn_safetensors *file, attn_error *error)
 {
     file->by_name = malloc((file->count + 1) * sizeof *file->by_name);
     if (!file->by_name)
-        return attn_safetensors_refuse(file, error, ATTN_NO_MEMORY, NULL,
+        return attn_safetensors_refuse(file->what, error, ATTN_NO_MEMORY, NULL,
                                        "no memory to index %zu tensors", file->count);
     if (file->count > 0) /* with no array to sort, qsort may not even be given NULL */
         qsort(file->tensors, file->count, sizeof *file->tensors, compare_data);
@@ -123,14 +114,15 @@ static bool check_names(const attn_safetensors *file, attn_error *error)
 {
     for (size_t i = 1; i < file->count; i++)
         if (compare_names(&file->by_name[i - 1], &file->by_name[i]) == 0)
-            return attn_safetensors_refuse(file, error, ATTN_MALFORMED, file->by_name[i]->name,
+            return attn_safetensors_refuse(file->what, error, ATTN_MALFORMED,
+                                           file->by_name[i]->name,
                                            "is there more than once: a duplicate name");
     for (size_t i = 1; i < file->metadata_count; i++) {
         if (compare_keys(&file->metadata[i - 1], &file->metadata[i]) != 0)
             continue;
         char quoted[NAME_SHOWN];
         attn_quote(quoted, sizeof quoted, file->metadata[i].key, strlen(file->metadata[i].key));
-        return attn_safetensors_refuse(file, error, ATTN_MALFORMED, NULL,
+        return attn_safetensors_refuse(file->what, error, ATTN_MALFORMED, NULL,
                                        ATTN_METADATA_KEY " has the key %s more than once: a "
                                                          "duplicate key",
                                        quoted);
@@ -149,20 +141,20 @@ static bool check_cover(const attn_safetensors *file, attn_error *error)
             char before[NAME_SHOWN];
             const char *name = file->tensors[i - 1].name;
             attn_quote(before, sizeof before, name, strlen(name));
-            return attn_safetensors_refuse(file, error, ATTN_MALFORMED, stored->name,
+            return attn_safetensors_refuse(file->what, error, ATTN_MALFORMED, stored->name,
                                            "begins at byte %zu of the data, before tensor %s ends "
                                            "at %zu: an overlap",
                                            begin, before, covered);
         }
         if (begin > covered)
-            return attn_safetensors_refuse(file, error, ATTN_MALFORMED, stored->name,
+            return attn_safetensors_refuse(file->what, error, ATTN_MALFORMED, stored->name,
                                            "begins at byte %zu of the data, but those from %zu "
                                            "belong to no tensor: a gap",
                                            begin, covered);
         covered = begin + stored->bytes;
     }
     if (covered < file->data_bytes)
-        return attn_safetensors_refuse(file, error, ATTN_MALFORMED, NULL,
+        return attn_safetensors_refuse(file->what, error, ATTN_MALFORMED, NULL,
                                        "%zu trailing bytes follow the data of the last tensor",
                                        file->data_bytes - covered);
     return true;
@@ -176,7 +168,7 @@ attn_safetensors *attn_safetensors_open(const void *bytes, size_t size, const ch
         attn_error_set(error, ATTN_NO_MEMORY, NULL, "no memory to read a safetensors header");
         return NULL;
     }
-    keep_what(file->what, what);
+    attn_quote_end(file->what, sizeof file->what, what);
     if (split(file, bytes, size, error) && attn_safetensors_parse(file, error) &&
         sort(file, error) && check_names(file, error) && check_cover(file, error))
         return file;
@@ -213,19 +205,25 @@ const attn_stored *attn_safetensors_find(const attn_safetensors *file, const cha
     return found ? *found : NULL;
 }
 
+bool attn_safetensors_refuse_type(const char *what, const attn_stored *stored, attn_error *error)
+{
+    char quoted[NAME_SHOWN];
+    attn_quote(quoted, sizeof quoted, stored->type, strlen(stored->type));
+    return attn_safetensors_refuse(what, error, ATTN_UNSUPPORTED, stored->name,
+                                   "has elements of type %s, expected F32, F16, BF16 or F64",
+                                   quoted);
+}
+
 const attn_stored *attn_safetensors_need(const attn_safetensors *file, const char *name,
                                          attn_error *error)
 {
     const attn_stored *stored = attn_safetensors_find(file, name);
     if (!stored) {
-        attn_safetensors_refuse(file, error, ATTN_INVALID, name, "is missing");
+        attn_safetensors_refuse(file->what, error, ATTN_INVALID, name, "is missing");
         return NULL;
     }
     if (!stored->readable) {
-        char quoted[NAME_SHOWN];
-        attn_quote(quoted, sizeof quoted, stored->type, strlen(stored->type));
-        attn_safetensors_refuse(file, error, ATTN_UNSUPPORTED, name,
-                                "has elements of type %s, expected F32, F16, BF16 or F64", quoted);
+        attn_safetensors_refuse_type(file->what, stored, error);
         return NULL;
     }
     return stored;

@@ -1,4 +1,6 @@
-/* What the files of the safetensors reader and writer share. */
+/* What the files of the safetensors reader and writer share; core/model speaks of tensors as they
+ * do.
+ */
 #ifndef CORE_SAFETENSORS_H
 #define CORE_SAFETENSORS_H
 
@@ -42,9 +44,12 @@ bool attn_stored_measure(attn_stored *stored, int bits);
 
 /* Set the error to "<what>: tensor "<name>" <problem>", or "<what>: <problem>" without a name.
  * Returns false, so that a refusal is one line. */
-bool attn_safetensors_refuse(const attn_safetensors *file, attn_error *error, attn_status status,
+bool attn_safetensors_refuse(const char *what, attn_error *error, attn_status status,
                              const char *name, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* The same for a tensor whose elements are not readable. */
+bool attn_safetensors_refuse_type(const char *what, const attn_stored *stored, attn_error *error);
 
 /* Read the JSON of file->header into the lists, in its order. */
 bool attn_safetensors_parse(attn_safetensors *file, attn_error *error);

@@ -27,7 +27,7 @@ typedef struct reader {
 
 /* `...` is a format and its arguments. */
 #define REFUSE(r, status, name, ...) \
-    attn_safetensors_refuse((r)->file, (r)->error, status, name, __VA_ARGS__)
+    attn_safetensors_refuse((r)->file->what, (r)->error, status, name, __VA_ARGS__)
 #define MALFORMED(r, name, ...) REFUSE(r, ATTN_MALFORMED, name, __VA_ARGS__)
 
 /* Characters */

@@ -132,7 +132,7 @@ typedef struct attn_model_config {
     attn_backend_config backends[ATTN_BACKENDS];
 
     /* "stack" and "mamba"; read them with attn_model_config_layer. */
-    int layer_count;           /* 0, "mamba" only: count the tensors (attn_weights_layers) */
+    int64_t layer_count;       /* 0, "mamba" only: count the tensors (attn_weights_layers) */
     int listed;                /* entries in `layers` */
     attn_layer_config *layers; /* owned */
     attn_norm_config final_norm;

@@ -12,4 +12,8 @@ enum {
  * for what is not printable ASCII, and dots for what does not fit. */
 void attn_quote(char *to, size_t size, const char *text, size_t length);
 
+/* The same without quotes, and what does not fit is cut off in front: the end of a path says more
+ * than its beginning. */
+void attn_quote_end(char *to, size_t size, const char *text);
+
 #endif

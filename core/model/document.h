@@ -1,0 +1,105 @@
+/* A JSON file from a stranger, read key by key into a struct.
+ *
+ * The only file of core/model that knows jansson is document.c. It reads the text under limits,
+ * duplicate keys refused; a node is a value with the path to it, so that every refusal names file,
+ * key path, what was found and what was expected. null counts as absent: transformers and peft
+ * write it for what was left unset. */
+#ifndef CORE_MODEL_DOCUMENT_H
+#define CORE_MODEL_DOCUMENT_H
+
+#include "attn/status.h"
+#include "model/warnings.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct json_t;
+
+enum {
+    ATTN_DOCUMENT_MAX = 1 << 20, /* bytes of a configuration */
+    ATTN_DOCUMENT_WHAT = 64      /* bytes of a file's name that sentences show */
+};
+
+typedef struct attn_document {
+    struct json_t *root; /* an object */
+    char what[ATTN_DOCUMENT_WHAT];
+    attn_warnings *warnings; /* borrowed */
+    attn_error *error;       /* borrowed; every refusal of a node goes here */
+} attn_document;
+
+/* Read the text, or the file of at most `most` bytes, which hold one object. On failure
+ * (ATTN_MALFORMED, ATTN_NO_MEMORY; of a file also ATTN_INVALID) there is nothing to close. */
+attn_status attn_document_parse(attn_document *document, const void *text, size_t bytes,
+                                const char *what, attn_warnings *warnings, attn_error *error);
+attn_status attn_document_read(attn_document *document, const char *path, size_t most,
+                               attn_warnings *warnings, attn_error *error);
+void attn_document_close(attn_document *document);
+
+/* A value and where it stands. Borrows the document and the parent, which outlive it. */
+typedef struct attn_node {
+    attn_document *document;
+    const struct attn_node *parent; /* NULL: the root */
+    const char *key;                /* in an object; NULL: an element, or the root */
+    size_t index;                   /* in an array */
+    struct json_t *value;           /* NULL: absent or null */
+} attn_node;
+
+attn_node attn_document_root(attn_document *document);
+attn_node attn_node_member(const attn_node *object, const char *key);
+
+/* Walk an object in the order of the file: the first member, or the one after `previous`; its key
+ * is NULL behind the last. */
+attn_node attn_node_next(const attn_node *object, const attn_node *previous);
+
+/* Elements of an array or members of an object; else 0. */
+size_t attn_node_count(const attn_node *node);
+attn_node attn_node_element(const attn_node *array, size_t index);
+
+bool attn_node_is_object(const attn_node *node);
+bool attn_node_is_array(const attn_node *node);
+bool attn_node_is_bool(const attn_node *node, bool value); /* just this one */
+
+/* The string, which holds no NUL, or NULL when the node is anything else. */
+const char *attn_node_string(const attn_node *node);
+
+/* Set the document's error to "<file>: <path> is <found>, expected <format>". */
+attn_status attn_node_refuse(const attn_node *node, attn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The value as an integer or real from `least` to `most`; else refused. */
+attn_status attn_node_int(const attn_node *node, int64_t least, int64_t most, int64_t *value);
+attn_status attn_node_real(const attn_node *node, double least, double most, double *value);
+
+/* Tables: a field is a key, where it may stand, and the member of a struct that takes its value. */
+
+typedef enum attn_field_kind {
+    ATTN_FIELD_INT,    /* int64_t, from least to most */
+    ATTN_FIELD_REAL,   /* double, from least to most */
+    ATTN_FIELD_BOOL,   /* bool */
+    ATTN_FIELD_SWITCH, /* int: 1 for false, 2 for true */
+    ATTN_FIELD_CHOICE, /* int: index of the string among `names`, of which "" are none */
+    ATTN_FIELD_OTHER,  /* known, but read elsewhere or not at all */
+} attn_field_kind;
+
+typedef struct attn_field {
+    unsigned where; /* bits, of the reader's choice */
+    const char *key;
+    attn_field_kind kind;
+    size_t offset;
+    double least, most;       /* whole numbers below 2^53 for ATTN_FIELD_INT */
+    const char *const *names; /* NULL-terminated */
+} attn_field;
+
+/* Give the members of `to` the values that `object` has for the fields of `where`; what is absent
+ * stays as it is. The fields end with a NULL key. */
+attn_status attn_fields_read(const attn_node *object, const attn_field *fields, unsigned where,
+                             void *to);
+
+/* The string as index among names, for what is not a field of a struct. */
+attn_status attn_node_choice(const attn_node *node, const char *const *names, int *choice);
+
+/* Warn about every key of `object` that is no field of `where`. */
+void attn_fields_warn(const attn_node *object, const attn_field *fields, unsigned where);
+
+#endif
