@@ -4,8 +4,9 @@
  * section 4.1) or, with "use_rslora", lora_alpha / sqrt(r) (Kalajdzievski 2023).
  *
  * What would change the answer and is not done is refused in a sentence: other peft types, DoRA,
- * biases, fan_in_fan_out, modules_to_save, initialisations that change the base weights. A rank of
- * its own per module ("rank_pattern", "alpha_pattern") is read when its keys are plain names. */
+ * biases, fan_in_fan_out, modules_to_save, initialisations that change the base weights.
+ * "rank_pattern" and "alpha_pattern" are read when their keys are plain names, which hold for the
+ * modules that end in them; the first that fits counts, as in peft. */
 #ifndef CORE_MODEL_ADAPTER_H
 #define CORE_MODEL_ADAPTER_H
 

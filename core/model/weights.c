@@ -2,6 +2,7 @@
 #include "model/weights.h"
 
 #include "attn/quote.h"
+#include "model/name.h"
 #include "model/weights_files.h"
 
 #include <ctype.h>
@@ -168,21 +169,18 @@ const attn_stored *attn_weights_at(const attn_weights *weights, int index)
 
 typedef struct wanted {
     const char *prefix, *name;
-    size_t prefix_length;
 } wanted;
 
-/* strcmp of prefix and name joined. */
 static int compare_wanted(const void *key, const void *element)
 {
     const wanted *w = key;
-    const char *name = ((const attn_entry *)element)->stored->name;
-    int order = strncmp(w->prefix, name, w->prefix_length);
-    return order ? order : strcmp(w->name, name + w->prefix_length);
+    const attn_entry *entry = element;
+    return attn_name_compare(w->prefix, w->name, entry->stored->name);
 }
 
 attn_entry *attn_weights_entry(const attn_weights *weights, const char *prefix, const char *name)
 {
-    const wanted key = {.prefix = prefix, .name = name, .prefix_length = strlen(prefix)};
+    const wanted key = {.prefix = prefix, .name = name};
     return bsearch(&key, weights->entries, weights->entry_count, sizeof *weights->entries,
                    compare_wanted);
 }
