@@ -1,7 +1,7 @@
 /* adapter_config.json, checked for whatever would make W + scale B A the wrong answer. */
 #include "model/adapter_config.h"
 
-#include "model/document.h"
+#include "model/fields.h"
 
 #include <ctype.h>
 #include <math.h>

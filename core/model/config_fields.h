@@ -3,7 +3,7 @@
 #define CORE_MODEL_CONFIG_FIELDS_H
 
 #include "model/config.h"
-#include "model/document.h"
+#include "model/fields.h"
 
 enum {
     ATTN_CONFIG_SIZE_MOST = INT32_MAX /* so that two sizes multiply to an int64_t */

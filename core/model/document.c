@@ -190,6 +190,13 @@ attn_status attn_node_refuse(const attn_node *node, attn_status status, const ch
                           node->document->what, path, found, expected);
 }
 
+void attn_node_warn(const attn_node *node, const char *problem)
+{
+    char path[PATH_SHOWN];
+    show_path(node, path);
+    attn_warnings_add(node->document->warnings, "%s: %s %s", node->document->what, path, problem);
+}
+
 /* Values */
 
 attn_status attn_node_int(const attn_node *node, int64_t least, int64_t most, int64_t *value)
@@ -232,74 +239,4 @@ attn_status attn_node_choice(const attn_node *node, const char *const *names, in
     char list[160] = "";
     list_names(names, list, sizeof list);
     return attn_node_refuse(node, ATTN_INVALID, "%s", list);
-}
-
-/* Tables */
-
-static attn_status read_bool(const attn_node *node, bool *value)
-{
-    if (!json_is_boolean(node->value))
-        return attn_node_refuse(node, ATTN_INVALID, "true or false");
-    *value = json_is_true(node->value);
-    return ATTN_OK;
-}
-
-static attn_status read_switch(const attn_node *node, int *value)
-{
-    bool on = false;
-    attn_status status = read_bool(node, &on);
-    *value = on ? 2 : 1;
-    return status;
-}
-
-static attn_status read_field(const attn_node *node, const attn_field *field, void *to)
-{
-    switch (field->kind) {
-    case ATTN_FIELD_INT:
-        return attn_node_int(node, (int64_t)field->least, (int64_t)field->most, to);
-    case ATTN_FIELD_REAL:
-        return attn_node_real(node, field->least, field->most, to);
-    case ATTN_FIELD_BOOL:
-        return read_bool(node, to);
-    case ATTN_FIELD_SWITCH:
-        return read_switch(node, to);
-    case ATTN_FIELD_CHOICE:
-        return attn_node_choice(node, field->names, to);
-    case ATTN_FIELD_OTHER:
-        break;
-    }
-    return ATTN_OK;
-}
-
-attn_status attn_fields_read(const attn_node *object, const attn_field *fields, unsigned where,
-                             void *to)
-{
-    attn_status status = ATTN_OK;
-    for (const attn_field *field = fields; field->key && status == ATTN_OK; field++) {
-        attn_node node = attn_node_member(object, field->key);
-        if ((field->where & where) && node.value)
-            status = read_field(&node, field, (char *)to + field->offset);
-    }
-    return status;
-}
-
-static bool is_field(const char *key, const attn_field *fields, unsigned where)
-{
-    for (const attn_field *field = fields; field->key; field++)
-        if ((field->where & where) && strcmp(field->key, key) == 0)
-            return true;
-    return false;
-}
-
-void attn_fields_warn(const attn_node *object, const attn_field *fields, unsigned where)
-{
-    char path[PATH_SHOWN];
-    for (attn_node node = attn_node_next(object, NULL); node.key;
-         node = attn_node_next(object, &node)) {
-        if (is_field(node.key, fields, where))
-            continue;
-        show_path(&node, path);
-        attn_warnings_add(object->document->warnings, "%s: the key %s is not known and ignored",
-                          object->document->what, path);
-    }
 }

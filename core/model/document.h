@@ -67,39 +67,14 @@ const char *attn_node_string(const attn_node *node);
 attn_status attn_node_refuse(const attn_node *node, attn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Add the warning "<file>: <path> <problem>". */
+void attn_node_warn(const attn_node *node, const char *problem);
+
 /* The value as an integer or real from `least` to `most`; else refused. */
 attn_status attn_node_int(const attn_node *node, int64_t least, int64_t most, int64_t *value);
 attn_status attn_node_real(const attn_node *node, double least, double most, double *value);
 
-/* Tables: a field is a key, where it may stand, and the member of a struct that takes its value. */
-
-typedef enum attn_field_kind {
-    ATTN_FIELD_INT,    /* int64_t, from least to most */
-    ATTN_FIELD_REAL,   /* double, from least to most */
-    ATTN_FIELD_BOOL,   /* bool */
-    ATTN_FIELD_SWITCH, /* int: 1 for false, 2 for true */
-    ATTN_FIELD_CHOICE, /* int: index of the string among `names`, of which "" are none */
-    ATTN_FIELD_OTHER,  /* known, but read elsewhere or not at all */
-} attn_field_kind;
-
-typedef struct attn_field {
-    unsigned where; /* bits, of the reader's choice */
-    const char *key;
-    attn_field_kind kind;
-    size_t offset;
-    double least, most;       /* whole numbers below 2^53 for ATTN_FIELD_INT */
-    const char *const *names; /* NULL-terminated */
-} attn_field;
-
-/* Give the members of `to` the values that `object` has for the fields of `where`; what is absent
- * stays as it is. The fields end with a NULL key. */
-attn_status attn_fields_read(const attn_node *object, const attn_field *fields, unsigned where,
-                             void *to);
-
-/* The string as index among names, for what is not a field of a struct. */
+/* The index of the string among `names`, which end with NULL and of which "" are none. */
 attn_status attn_node_choice(const attn_node *node, const char *const *names, int *choice);
-
-/* Warn about every key of `object` that is no field of `where`. */
-void attn_fields_warn(const attn_node *object, const attn_field *fields, unsigned where);
 
 #endif
