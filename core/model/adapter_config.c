@@ -61,9 +61,11 @@ static attn_status no_memory(const attn_node *node)
 static attn_status add(attn_pattern_list *list, const attn_node *node, const char *name,
                        double value)
 {
-    char *copy = strdup(name);
+    size_t bytes = strlen(name) + 1;
+    char *copy = malloc(bytes);
     if (!copy)
         return no_memory(node);
+    memcpy(copy, name, bytes);
     list->items[list->count++] = (attn_pattern_value){.name = copy, .value = value};
     return ATTN_OK;
 }
