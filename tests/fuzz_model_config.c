@@ -7,13 +7,13 @@
 #include "model/adapter_config.h"
 #include "model/config.h"
 #include "model/weights.h"
+#include "tests/support/folder.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -136,37 +136,67 @@ static void fuzz_adapter(const char *text, size_t size)
     attn_adapter_config_free(&config);
 }
 
-/* The index */
+/* The index, and a checkpoint */
 
-static void write_file(const char *path, const void *bytes, size_t size)
+/* Open the folder's checkpoint and remove the folder; NULL: refused, rightly. */
+static attn_weights *open_and_close(const test_folder *folder)
 {
-    FILE *file = fopen(path, "wb");
-    require(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0, "no file", path);
+    attn_error error = {0};
+    attn_weights *weights = attn_weights_open(folder->path, "model", &error);
+    if (!weights)
+        check_refusal(error.status, &error, folder->path);
+    folder_close(folder);
+    return weights;
 }
 
 static void fuzz_index(const char *text, size_t size)
 {
-    static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
-    char folder[] = "/dev/shm/attn-fuzz-XXXXXX", shard[64], index[64];
-    char bytes[8 + sizeof header - 1 + 4] = {sizeof header - 1};
-    require(mkdtemp(folder) != NULL, "no folder", folder);
-    memcpy(bytes + 8, header, sizeof header - 1);
-    snprintf(shard, sizeof shard, "%s/s.safetensors", folder);
-    snprintf(index, sizeof index, "%s/model.safetensors.index.json", folder);
-    write_file(shard, bytes, sizeof bytes);
-    write_file(index, text, size);
-    attn_error error = {0};
-    attn_weights *weights = attn_weights_open(folder, "model", &error);
-    unlink(shard);
-    unlink(index);
-    rmdir(folder);
-    if (!weights) {
-        check_refusal(error.status, &error, folder);
+    static const float value = 3;
+    static const attn_stored tensor = {
+        .name = "a", .rank = 1, .dim = {1}, .data = (const void *)&value};
+    test_folder folder = folder_open();
+    folder_tensors(&folder, "s.safetensors", &tensor, 1);
+    folder_write(&folder, "model.safetensors.index.json", text, size);
+    attn_weights *weights = open_and_close(&folder);
+    if (!weights)
         return;
-    }
+    attn_error error = {0};
     require(attn_weights_count(weights) == 1, "more tensors than there are", "");
     const float *a = attn_weights_floats(weights, "", "a", ATTN_DIMS(1), &error);
-    require(a && *a == 0, "the tensor is not as it was written", error.message);
+    require(a && *a == value, "the tensor is not as it was written", error.message);
+    attn_weights_close(weights);
+}
+
+/* Take the tensor in every way; what is handed out is finite. */
+static void take(attn_weights *weights, const attn_stored *stored)
+{
+    attn_error error = {0};
+    const float *flat =
+        attn_weights_floats(weights, "", stored->name, stored->rank, stored->dim, &error);
+    require(!flat || attn_first_non_finite(flat, stored->count) == stored->count, "not finite", "");
+    require(flat || error.message[0], "no message", stored->name);
+    if (stored->rank != 2)
+        return;
+    attn_matrix matrix;
+    attn_error again = {0}, once_more = {0};
+    attn_status status =
+        attn_weights_matrix(weights, "", stored->name, stored->dim[0], ATTN_ANY, &matrix, &again);
+    const float *across =
+        attn_weights_transposed(weights, "", stored->name, ATTN_ANY, stored->dim[1], &once_more);
+    require((status == ATTN_OK) == (flat != NULL) && (across != NULL) == (flat != NULL),
+            "taken in one way only", stored->name);
+    require(!flat || across[stored->count - 1] == flat[stored->count - 1], "another last", "");
+}
+
+static void fuzz_checkpoint(const char *text, size_t size)
+{
+    test_folder folder = folder_open();
+    folder_write(&folder, "model.safetensors", text, size);
+    attn_weights *weights = open_and_close(&folder);
+    if (!weights)
+        return;
+    for (int i = 0; i < attn_weights_count(weights); i++)
+        take(weights, attn_weights_at(weights, i));
     attn_weights_close(weights);
 }
 
@@ -181,5 +211,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_adapter(text, size - 1);
     if (*data == 'i')
         fuzz_index(text, size - 1);
+    if (*data == 's')
+        fuzz_checkpoint(text, size - 1);
     return 0;
 }
