@@ -14,8 +14,7 @@
 #ifndef CORE_MODEL_CONFIG_H
 #define CORE_MODEL_CONFIG_H
 
-#include "attn/plan.h"
-#include "attn/status.h"
+#include "attn/model.h"
 #include "model/warnings.h"
 
 typedef enum attn_model_type {
@@ -33,13 +32,6 @@ typedef enum attn_backend {
 
 /* "exact" and so on, as routes and metrics spell it. */
 const char *attn_backend_name(attn_backend backend);
-
-/* "causal": false (the default), true, or "any": the request chooses. */
-typedef enum attn_causality {
-    ATTN_CAUSAL_NEVER,
-    ATTN_CAUSAL_ALWAYS,
-    ATTN_CAUSAL_EITHER,
-} attn_causality;
 
 /* A switch that follows the tensors unless the config says otherwise: ATTN_YES demands the tensor,
  * ATTN_NO passes over it. */
@@ -125,7 +117,7 @@ typedef struct attn_model_config {
     int64_t hidden_size;
     int64_t heads, kv_heads; /* "num_attention_heads", "num_key_value_heads" (default: heads) */
     int64_t head_dim;        /* default hidden_size / heads, once both are known */
-    attn_causality causal;   /* of "mamba": ATTN_CAUSAL_ALWAYS */
+    attn_causality causal;   /* "causal": false (the default), true, or "any"; "mamba": ALWAYS */
 
     /* "layer": in the order of the file, each at most once; null or {} is one with every default.
      * None: whatever the tensors allow. */
