@@ -114,10 +114,11 @@ inline_programs := $B/test_alloc $B/test_corpus_attend $B/fuzz_attend
 taken_over := srv_executor_submit srv_executor_load srv_loop_finished
 comma := ,
 allocators := malloc calloc realloc reallocarray aligned_alloc free
+injected := $B/test_alloc $B/test_model_alloc
 $(inline_programs): $B/obj/tests/inline/serve.o
 $(inline_programs): LDFLAGS += $(taken_over:%=-Wl,--wrap=%)
-$B/test_alloc: $B/obj/tests/alloc/inject.o
-$B/test_alloc: LDFLAGS += $(allocators:%=-Wl,--wrap=%)
+$(injected): $B/obj/tests/alloc/inject.o
+$(injected): LDFLAGS += $(allocators:%=-Wl,--wrap=%)
 
 # Who holds a model, tested on models that are one number.
 $B/test_registry: $B/obj/tests/inline/model.o

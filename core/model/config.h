@@ -8,14 +8,13 @@
  *            defaults of the layers, and "final_norm" comes after the last
  *   "mamba"  Hugging Face's MambaConfig as transformers writes it
  *
- * A size that is 0 here was absent (or null) and is to be taken from the tensors. Keys that are not
+ * A size that is 0 here was absent, or null, and is to be taken from the tensors. Keys that are not
  * known warn, with their path; a known key of the wrong type or out of range is an error. What
  * transformers writes beside the sizes (dtype, token ids, ...) is passed over without a word. */
 #ifndef CORE_MODEL_CONFIG_H
 #define CORE_MODEL_CONFIG_H
 
 #include "attn/model.h"
-#include "attn/status.h"
 #include "model/warnings.h"
 
 typedef enum attn_model_type {
@@ -118,10 +117,10 @@ typedef struct attn_model_config {
     int64_t hidden_size;
     int64_t heads, kv_heads; /* "num_attention_heads", "num_key_value_heads" (default: heads) */
     int64_t head_dim;        /* default hidden_size / heads, once both are known */
-    attn_causality
-        causal; /* "causal": false (the default), true, or "any"; of "mamba": ATTN_CAUSAL_ALWAYS */
+    attn_causality causal;   /* "causal": false (the default), true, or "any"; "mamba": ALWAYS */
 
-    /* "layer": in the order of the file, each at most once. None: whatever the tensors allow. */
+    /* "layer": in the order of the file, each at most once; null or {} is one with every default.
+     * None: whatever the tensors allow. */
     int backend_count;
     attn_backend_config backends[ATTN_BACKENDS];
 
@@ -136,7 +135,7 @@ typedef struct attn_model_config {
 
 /* Read the file, or the text that `what` names. On failure there is nothing to free: ATTN_INVALID
  * (no such file, a key of the wrong type or range), ATTN_MALFORMED (not JSON, too large or too
- * deep), ATTN_UNSUPPORTED (a model_type or an option that is not offered) or ATTN_NO_MEMORY; the
+ * deep), ATTN_UNSUPPORTED (a backend or an option that is not offered) or ATTN_NO_MEMORY; the
  * sentence names file, key path, found and expected, and param is the key path. */
 attn_status attn_model_config_read(const char *path, attn_model_config *config, attn_error *error);
 attn_status attn_model_config_parse(const void *text, size_t bytes, const char *what,

@@ -169,8 +169,8 @@ static void show_found(const json_t *value, char to[FOUND_BYTES])
         attn_quote(to, FOUND_BYTES, json_string_value(value), json_string_length(value));
     else if (json_is_integer(value))
         snprintf(to, FOUND_BYTES, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    else if (json_is_real(value))
-        snprintf(to, FOUND_BYTES, "%.17g", json_real_value(value));
+    else if (json_is_real(value)) /* with its point, lest 8.0 be told from 8 by nobody */
+        snprintf(to, FOUND_BYTES, "%#g", json_real_value(value));
     else if (json_is_boolean(value))
         snprintf(to, FOUND_BYTES, json_is_true(value) ? "true" : "false");
     else
