@@ -128,7 +128,8 @@ $B/bench_%: $B/obj/tests/bench/bench_%.o $(bench_support_o) $(server_o) $B/libat
 $B/obj/%_avx2.o: CFLAGS += $(FLAGS_avx2)
 $B/obj/%_avx512.o: CFLAGS += $(FLAGS_avx512)
 # Drawn numbers are the same on every machine: no contraction into multiply-adds.
-$B/obj/core/random.o $B/obj/core/mixers/directions.o: CFLAGS += -ffp-contract=off
+repeatable := random plain_math mixers/directions model/untrained
+$(repeatable:%=$B/obj/core/%.o): CFLAGS += -ffp-contract=off
 # A stamp that changes with the revision, so that the binary never names another commit.
 $B/revision: $(if $(filter $(REVISION),$(shell cat $B/revision 2>/dev/null)),,always)
 	@mkdir -p $(@D)
