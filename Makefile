@@ -65,8 +65,13 @@ build: ## build the daemon, build/<mode>/attnd, and libattn.a
 	@deploy/install-deps.sh
 	@$(MAKE) --no-print-directory -j$(shell nproc) $B/attnd
 
-run: build ## build and start the daemon on 127.0.0.1:8080
+demo := build/demo-models/demo
+
+run: build $(demo)/config.json ## build, write a demo model once, and start the daemon on 127.0.0.1:8080
 	$B/attnd serve
+
+$(demo)/config.json: | build
+	$B/attnd init-model $(@D) --force
 
 check: deps ## build and run every test
 	@$(MAKE) --no-print-directory -j$(shell nproc) $B/attnd tests
