@@ -65,8 +65,13 @@ build: ## build the daemon, build/<mode>/attnd, and libattn.a
 	@deploy/install-deps.sh
 	@$(MAKE) --no-print-directory -j$(shell nproc) $B/attnd
 
-run: build ## build and start the daemon on 127.0.0.1:8080
+demo := build/demo-models/demo
+
+run: build $(demo)/config.json ## build, write a demo model once, and start the daemon on 127.0.0.1:8080
 	$B/attnd serve
+
+$(demo)/config.json: | build
+	$B/attnd init-model $(@D) --force
 
 check: deps ## build and run every test
 	@$(MAKE) --no-print-directory -j$(shell nproc) $B/attnd tests
@@ -134,7 +139,8 @@ $B/bench_%: $B/obj/tests/bench/bench_%.o $(bench_support_o) $(server_o) $B/libat
 $B/obj/%_avx2.o: CFLAGS += $(FLAGS_avx2)
 $B/obj/%_avx512.o: CFLAGS += $(FLAGS_avx512)
 # Drawn numbers are the same on every machine: no contraction into multiply-adds.
-$B/obj/core/random.o $B/obj/core/mixers/directions.o: CFLAGS += -ffp-contract=off
+repeatable := random plain_math mixers/directions model/untrained
+$(repeatable:%=$B/obj/core/%.o): CFLAGS += -ffp-contract=off
 # A stamp that changes with the revision, so that the binary never names another commit.
 $B/revision: $(if $(filter $(REVISION),$(shell cat $B/revision 2>/dev/null)),,always)
 	@mkdir -p $(@D)

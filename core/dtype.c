@@ -3,7 +3,6 @@
 #include "attn/dtype.h"
 
 #include <endian.h>
-#include <stdint.h>
 #include <string.h>
 
 static const struct {
@@ -111,6 +110,16 @@ void attn_dtype_to_float(attn_dtype dtype, const void *from, size_t count, float
         convert_fp64(from, count, to);
         break;
     }
+}
+
+uint16_t attn_bf16_from_float(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7fffffff) > 0x7f800000) /* rounding could carry a NaN into an infinity */
+        return (uint16_t)(bits >> 16 | 0x0040);
+    uint32_t even = bits >> 16 & 1;
+    return (uint16_t)((bits + 0x7fff + even) >> 16);
 }
 
 size_t attn_first_non_finite(const float *values, size_t count)

@@ -2,6 +2,8 @@
  * and the Box-Muller transform with a logarithm and a cosine of our own. */
 #include "random.h"
 
+#include "plain_math.h"
+
 #include <math.h>
 
 /* The finaliser of SplitMix64 (Steele et al. 2014): every output bit depends on every input bit. */
@@ -17,22 +19,6 @@ uint64_t attn_random_bits(uint64_t seed, uint64_t stream, uint64_t index)
     const uint64_t golden = 0x9E3779B97F4A7C15U;
     uint64_t key = mix(mix(seed + golden) + (stream + 1) * golden);
     return mix(key + (index + 1) * golden);
-}
-
-/* ln x for 0 < x <= 1: x = m 2^e with m near 1, and ln m = 2 atanh((m - 1) / (m + 1)). */
-static double logarithm(double x)
-{
-    const double ln2 = 0.69314718055994530942, sqrt_half = 0.70710678118654752440;
-    int exponent;
-    double m = frexp(x, &exponent);
-    if (m < sqrt_half) {
-        m *= 2;
-        exponent--;
-    }
-    double z = (m - 1) / (m + 1), square = z * z, power = z, sum = 0;
-    for (int odd = 1; odd <= 25; odd += 2, power *= square)
-        sum += power / odd;
-    return exponent * ln2 + 2 * sum;
 }
 
 /* cos(2 pi x) for 0 <= x < 1, by the Taylor series of half the angle. */
@@ -57,5 +43,5 @@ double attn_random_normal(uint64_t seed, uint64_t stream, uint64_t index)
     /* 1 to 2^53 over 2^53: never 0, whose logarithm is not a number. */
     double u = (double)((attn_random_bits(seed, 2 * stream, index) >> 11) + 1) * unit;
     double turn = (double)(attn_random_bits(seed, 2 * stream + 1, index) >> 11) * unit;
-    return sqrt(-2 * logarithm(u)) * cosine_of_turn(turn);
+    return sqrt(-2 * attn_plain_log(u)) * cosine_of_turn(turn);
 }

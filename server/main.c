@@ -4,6 +4,7 @@
 #include "server/attend/source.h"
 #include "server/bench/bench.h"
 #include "server/healthcheck.h"
+#include "server/init_model/init_model.h"
 #include "server/listen.h"
 #include "server/loop.h"
 #include "server/models/registry.h"
@@ -26,6 +27,8 @@ static void print_help(FILE *out)
           "\n"
           "usage: attnd serve [--flag value]...   serve until SIGTERM or SIGINT\n"
           "       attnd bench [--flag value]...   time the backends on this machine; bench --help\n"
+          "       attnd init-model DIR            write a model of random weights; init-model "
+          "--help\n"
           "       attnd healthcheck URL           0 when the URL answers 2xx, else 1\n"
           "       attnd version                   say what this is\n"
           "       attnd --help                    this text\n"
@@ -199,6 +202,8 @@ int main(int count, char **arguments, char **environment)
     const char *command = count > 1 ? arguments[1] : "";
     if (strcmp(command, "bench") == 0)
         return srv_bench(arguments + 2);
+    if (strcmp(command, "init-model") == 0)
+        return srv_init_model(arguments + 2);
     for (int i = 1; i < count; i++) {
         if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0) {
             print_help(stdout);

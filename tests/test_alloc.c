@@ -3,6 +3,7 @@
  * is told that it was the client's fault. jansson allocates through us here and fails likewise. */
 #include "attn/safetensors.h"
 #include "server/endpoints/endpoints.h"
+#include "server/init_model/init_model.h"
 #include "server/text.h"
 #include "tests/alloc/inject.h"
 #include "tests/inline/serve.h"
@@ -288,6 +289,32 @@ static void test_config(void)
     close(fd);
 }
 
+/* A model is written whole, or nothing of it is left. */
+
+static outcome run_init_model(turn *t, const void *argument)
+{
+    char folder[64], config[96], weights[96];
+    snprintf(folder, sizeof folder, "%s/model", (const char *)argument);
+    snprintf(config, sizeof config, "%s/config.json", folder);
+    snprintf(weights, sizeof weights, "%s/model.safetensors", folder);
+    char *const arguments[] = {folder, "--dim", "4", "--k", "2", "--seq-len", "4", NULL};
+    start(t);
+    int ended = srv_init_model(arguments);
+    stop(t);
+    if (ended != EXIT_SUCCESS)
+        return ended == EXIT_FAILURE && access(folder, F_OK) != 0 ? REFUSED : WRONG;
+    bool whole = unlink(config) == 0 && unlink(weights) == 0 && rmdir(folder) == 0;
+    return whole ? DONE : WRONG;
+}
+
+static void test_init_model(void)
+{
+    char folder[] = "/tmp/attnd-test-XXXXXX";
+    CHECK(mkdtemp(folder) != NULL, "no folder for the model");
+    fail_each("init-model", run_init_model, folder);
+    CHECK(rmdir(folder) == 0, "something is left in %s", folder);
+}
+
 /* Growing text */
 
 static outcome run_text(turn *t, const void *argument)
@@ -396,6 +423,7 @@ int main(void)
         {"requests", test_requests},
         {"metrics", test_metrics},
         {"configuration", test_config},
+        {"init-model", test_init_model},
         {"text", test_text},
         {"executor", test_executor},
         {"machine", test_probe},

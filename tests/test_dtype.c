@@ -100,6 +100,42 @@ static void doubles_round_to_nearest(void)
     CHECK(isnan(convert(ATTN_FP64, &nan_value)), "NaN stays NaN");
 }
 
+/* The nearest of all BF16 by definition: both neighbours are tried, and of a tie the even one. */
+static uint16_t nearest_bf16(float value)
+{
+    uint16_t below = (uint16_t)(bits_of(value) >> 16), above = (uint16_t)(below + 1);
+    double magnitude = fabs((double)value);
+    /* One above the largest is where infinity's bits stand, and counts as 2^128. */
+    double low = fabs((double)convert(ATTN_BF16, &below)), high = 0x1p128;
+    if ((above & 0x7f80) != 0x7f80)
+        high = fabs((double)convert(ATTN_BF16, &above));
+    if (magnitude - low == high - magnitude)
+        return below % 2 ? above : below;
+    return magnitude - low < high - magnitude ? below : above;
+}
+
+/* Every BF16 with remainders around nothing, a tie, and the next BF16. */
+static void rounds_to_bf16(void)
+{
+    static const uint32_t remainders[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+    for (uint32_t high = 0; high < 1u << 16; high++) {
+        for (size_t i = 0; i < sizeof remainders / sizeof *remainders; i++) {
+            uint32_t bits = high << 16 | remainders[i];
+            float value;
+            memcpy(&value, &bits, sizeof value);
+            uint16_t got = attn_bf16_from_float(value);
+            if (isfinite(value))
+                CHECK(got == nearest_bf16(value), "%a: %#06x, expected %#06x", (double)value, got,
+                      nearest_bf16(value));
+            else if (isnan(value))
+                CHECK(isnan(convert(ATTN_BF16, &got)) && got >> 15 == high >> 15 && got & 0x40,
+                      "NaN %#010x: %#06x, expected a quiet NaN of its sign", bits, got);
+            else
+                CHECK(got == high, "%a: %#06x", (double)value, got);
+        }
+    }
+}
+
 /* Elements at every offset within a word, and a fence after the last. */
 static void unaligned(void)
 {
@@ -147,6 +183,7 @@ static const test_case cases[] = {
     {"every half", every_half},
     {"every bfloat", every_bfloat},
     {"doubles round to nearest", doubles_round_to_nearest},
+    {"rounds to BF16", rounds_to_bf16},
     {"unaligned", unaligned},
     {"finds the first non-finite", finds_the_first_non_finite},
     {NULL, NULL},

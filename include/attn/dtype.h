@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum attn_dtype {
     ATTN_FP32,
@@ -21,6 +22,10 @@ size_t attn_dtype_bytes(attn_dtype dtype);
 /* Convert `count` little-endian elements at `from`, which need not be aligned, to float32. FP64 is
  * rounded to nearest; beyond float32's range it becomes an infinity, which the caller refuses. */
 void attn_dtype_to_float(attn_dtype dtype, const void *from, size_t count, float *to);
+
+/* The BF16 nearest to `value`, a tie to the even one, as native bits. Beyond the largest BF16 it is
+ * an infinity; a NaN stays a (quiet) NaN. */
+uint16_t attn_bf16_from_float(float value);
 
 /* Index of the first NaN or infinity, or `count`. */
 size_t attn_first_non_finite(const float *values, size_t count);

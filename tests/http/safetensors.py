@@ -59,10 +59,17 @@ def load(body):
     for name, told in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         begin, end = told["data_offsets"]
         assert begin == covered, f"{name} begins at {begin}, expected {covered}"
-        tensors[name] = np.frombuffer(data[begin:end], READ[told["dtype"]]).reshape(told["shape"])
+        tensors[name] = floats(data[begin:end], told["dtype"]).reshape(told["shape"])
         covered = end
     assert covered == len(data), f"{len(data) - covered} trailing bytes"
     return tensors, metadata
+
+
+def floats(data, dtype):
+    """Bytes as an array; BF16, which numpy lacks, widened to float32."""
+    if dtype == "BF16":
+        return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+    return np.frombuffer(data, READ[dtype])
 
 
 def query_of(options):
