@@ -116,6 +116,24 @@ static void gauges_go_both_ways(void)
     srv_metrics_close(metrics);
 }
 
+static void gauges_can_be_forgotten(void)
+{
+    srv_metrics *metrics = srv_metrics_open();
+    for (int round = 0; round < 3; round++) {
+        srv_metrics_clear(metrics, SRV_METRIC_MODEL_BYTES);
+        srv_metrics_set(metrics, SRV_METRIC_MODEL_BYTES, 2, SRV_LABELS("kept"));
+        srv_metrics_set(metrics, SRV_METRIC_MODEL_LOADED, 1, SRV_LABELS("kept"));
+        if (round == 0)
+            srv_metrics_set(metrics, SRV_METRIC_MODEL_BYTES, 3, SRV_LABELS("gone"));
+    }
+    char *text = scrape(metrics);
+    check_value(text, "attnd_model_bytes{model=\"kept\"}", 2);
+    check_value(text, "attnd_model_loaded{model=\"kept\"}", 1);
+    CHECK(strstr(text, "gone") == NULL, "%s", text);
+    free(text);
+    srv_metrics_close(metrics);
+}
+
 static void histograms_add_up(void)
 {
     srv_metrics *metrics = srv_metrics_open();
@@ -353,6 +371,7 @@ static const test_case cases[] = {
     {"fresh scrape is complete", fresh_scrape_is_complete},
     {"counters never fall", counters_never_fall},
     {"gauges go both ways", gauges_go_both_ways},
+    {"gauges can be forgotten", gauges_can_be_forgotten},
     {"histograms add up", histograms_add_up},
     {"labels are told apart and escaped", labels_are_told_apart_and_escaped},
     {"flood of labels is bounded", flood_of_labels_is_bounded},

@@ -16,6 +16,7 @@ static const struct {
 } contract[] = {
     {SRV_PROBLEM_MALFORMED, 400, "malformed"},
     {SRV_PROBLEM_INVALID, 400, "invalid_argument"},
+    {SRV_PROBLEM_FORBIDDEN, 403, "forbidden"},
     {SRV_PROBLEM_NOT_FOUND, 404, "not_found"},
     {SRV_PROBLEM_METHOD, 405, "method_not_allowed"},
     {SRV_PROBLEM_TOO_LARGE, 413, "payload_too_large"},
@@ -27,6 +28,7 @@ static const struct {
     {SRV_PROBLEM_CANCELLED, 499, "cancelled"},
     {SRV_PROBLEM_INTERNAL, 500, "internal"},
     {SRV_PROBLEM_UNAVAILABLE, 503, "unavailable"},
+    {SRV_PROBLEM_LOADING, 503, "unavailable"},
     {SRV_PROBLEM_NO_MEMORY, 503, "unavailable"},
     {SRV_PROBLEM_DEADLINE, 504, "deadline_exceeded"},
 };

@@ -2,7 +2,9 @@
  * it, and that nothing is closed too early or kept too long. */
 #include "server/models/registry.h"
 
+#include "server/endpoints/endpoints.h"
 #include "server/models/folder.h"
+#include "server/request.h"
 #include "tests/inline/model.h"
 #include "tests/support/suite.h"
 
@@ -314,6 +316,45 @@ static void a_start_loads_what_it_can(void)
     check_list(&b, expected);
     CHECK(was_logged(&b, "model not loaded"), "the failure is logged");
     close_bench(&b);
+}
+
+static int asked_whether_ready(const bench *b)
+{
+    srv_server server = {.registry = b->registry};
+    srv_request request = {.server = &server};
+    srv_endpoint_ready(&request);
+    int status = request.answer.status;
+    srv_answer_free(&request.answer);
+    return status;
+}
+
+static void readiness_waits_for_the_start(void)
+{
+    bench b;
+    sem_t entered, gate;
+    prepare(&b);
+    sem_init(&entered, 0, 0);
+    sem_init(&gate, 0, 0);
+    write_model(&b, "bad", "?");
+    write_model(&b, "good", "1");
+    open_bench(&b, false, 2);
+    CHECK(asked_whether_ready(&b) == 503, "before the first load");
+    stand_in_hold(&entered, &gate);
+    srv_registry_rescan(b.registry);
+    sem_wait(&entered);
+    check_list(&b, "bad LOADING not loaded|good LOADING not loaded|");
+    check_generation(&b, "good", -3);
+    CHECK(asked_whether_ready(&b) == 503, "during the first load");
+    sem_post(&gate);
+    sem_wait(&entered);
+    CHECK(asked_whether_ready(&b) == 503, "between two loads");
+    stand_in_hold(NULL, NULL);
+    sem_post(&gate);
+    rescan(&b);
+    CHECK(asked_whether_ready(&b) == 200, "after all of them");
+    close_bench(&b);
+    sem_destroy(&entered);
+    sem_destroy(&gate);
 }
 
 static void nothing_is_no_models(void)
@@ -638,6 +679,7 @@ int main(void)
                          {"folders are listed", folders_are_listed},
                          {"stamps follow the files", stamps_follow_the_files},
                          {"a start loads what it can", a_start_loads_what_it_can},
+                         {"readiness waits for the start", readiness_waits_for_the_start},
                          {"nothing is no models", nothing_is_no_models},
                          {"loading can be explicit", loading_can_be_explicit},
                          {"unknown names are told", unknown_names_are_told},

@@ -47,6 +47,33 @@ static void print_error_schema(srv_text *t)
                        "\"string\"}, \"request_id\": {\"type\": \"string\"}}}}}");
 }
 
+/* Models are changed by small bodies in JSON alone, as the Open Inference Protocol has them. */
+static void print_repository_schemas(srv_text *t)
+{
+    srv_text_string(
+        t, "\"Index\": {\"type\": \"object\", \"properties\": {\"ready\": {\"type\": "
+           "\"boolean\", \"default\": false}}, \"additionalProperties\": false},\n"
+           "\"Load\": {\"type\": \"object\", \"properties\": {\"parameters\": {\"type\": "
+           "\"object\", \"maxProperties\": 0}}, \"additionalProperties\": false},\n"
+           "\"Unload\": {\"type\": \"object\", \"properties\": {\"parameters\": {\"type\": "
+           "\"object\", \"properties\": {\"unload_dependents\": {\"type\": \"boolean\"}}, "
+           "\"additionalProperties\": false}}, \"additionalProperties\": false},\n"
+           "\"Sentence\": {\"type\": \"object\", \"required\": [\"error\"], \"properties\": "
+           "{\"error\": {\"type\": \"string\"}}}");
+}
+
+static void print_repository_body(srv_text *t, const srv_route *route)
+{
+    const char *action = strrchr(route->path, '/') + 1;
+    const char *schema = strcmp(action, "index") == 0  ? "Index"
+                         : strcmp(action, "load") == 0 ? "Load"
+                                                       : "Unload";
+    srv_text_format(t,
+                    "\"requestBody\": {\"content\": {\"" SRV_JSON_TYPE
+                    "\": {\"schema\": {\"$ref\": \"#/components/schemas/%s\"}}}}, ",
+                    schema);
+}
+
 static void print_body(srv_text *t, const char *schema)
 {
     srv_text_format(t,
@@ -57,8 +84,16 @@ static void print_body(srv_text *t, const char *schema)
                     schema);
 }
 
+static void print_refusal(srv_text *t, const char *schema, srv_problem_id id)
+{
+    srv_text_format(t,
+                    ", \"%d\": {\"description\": \"%s\", \"content\": {\"" SRV_JSON_TYPE
+                    "\": {\"schema\": {\"$ref\": \"#/components/schemas/%s\"}}}}",
+                    srv_problem_http(id), srv_problem_type(id), schema);
+}
+
 /* The refusals that a route with work can give, one entry a status. */
-static void print_refusals(srv_text *t)
+static void print_refusals(srv_text *t, const char *schema)
 {
     int last = 0;
     for (int i = 0; i < SRV_PROBLEM_COUNT; i++) {
@@ -66,24 +101,35 @@ static void print_refusals(srv_text *t)
         if (http == last || http == 499)
             continue;
         last = http;
-        srv_text_format(t,
-                        ", \"%d\": {\"description\": \"%s\", \"content\": {\"" SRV_JSON_TYPE
-                        "\": {\"schema\": {\"$ref\": \"#/components/schemas/Error\"}}}}",
-                        http, srv_problem_type((srv_problem_id)i));
+        print_refusal(t, schema, (srv_problem_id)i);
     }
+}
+
+static void print_parameter(srv_text *t)
+{
+    srv_text_string(t, "\"parameters\": [{\"name\": \"m\", \"in\": \"path\", \"required\": true, "
+                       "\"description\": \"A model's name.\", \"schema\": {\"type\": \"string\", "
+                       "\"pattern\": \"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$\"}}], ");
 }
 
 static void print_operation(srv_text *t, const srv_route *route)
 {
     bool work = strcmp(route->method, "POST") == 0;
+    bool named = strchr(route->path, '{') != NULL, repository = work && route->path[2] == '2';
     srv_text_format(t, "\"%s\": {\"%s\": {\"summary\": ", route->path, work ? "post" : "get");
     srv_text_json(t, route->summary);
     srv_text_string(t, ", ");
-    if (work)
+    if (named)
+        print_parameter(t);
+    if (repository)
+        print_repository_body(t, route);
+    else if (work)
         print_body(t, strcmp(route->path, "/v1/plan") == 0 ? "Plan" : "Attend");
     srv_text_string(t, "\"responses\": {\"200\": {\"description\": \"done\"}");
     if (work)
-        print_refusals(t);
+        print_refusals(t, repository ? "Sentence" : "Error");
+    else if (named)
+        print_refusal(t, "Error", SRV_PROBLEM_NOT_FOUND);
     srv_text_string(t, "}}}");
 }
 
@@ -105,6 +151,8 @@ void srv_endpoint_openapi(srv_request *request)
     print_request_schema(&t, "Attend", false);
     srv_text_string(&t, ",\n");
     print_request_schema(&t, "Plan", true);
+    srv_text_string(&t, ",\n");
+    print_repository_schemas(&t);
     srv_text_string(&t, ",\n");
     print_error_schema(&t);
     srv_text_string(&t, "}}}\n");

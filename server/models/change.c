@@ -110,8 +110,9 @@ void srv_registry_tell_unloads(srv_registry *registry)
         pthread_mutex_unlock(&registry->lock);
         if (!change)
             return;
-        srv_log_event(registry->log, SRV_LOG_INFO, "model unloaded",
-                      (srv_log_field[]){srv_log_string("model", change->name)}, 1);
+        if (!change->unknown)
+            srv_log_event(registry->log, SRV_LOG_INFO, "model unloaded",
+                          (srv_log_field[]){srv_log_string("model", change->name)}, 1);
         change->finished(change);
     }
 }
