@@ -12,9 +12,9 @@ import client
 import numpy as np
 import safetensors
 
-# Names, under "layers.N.", of what a stack holds beside its mixers; "final_norm" is at the top.
-STACK = {"norm": "norm", "feed_forward_norm": "ffn_norm", "gate": "gate_proj", "up": "up_proj",
-         "down": "down_proj", "final_norm": "final_norm"}
+# Names, under "layers.N.", of what a stack holds beside its mixers; the last is at the top.
+STACK = {"norm": "norm", "feed_forward_norm": "ffn_norm", "gate": "ffn.gate_proj",
+         "up": "ffn.up_proj", "down": "ffn.down_proj", "final_norm": "norm_f"}
 
 # A model folder before it is written. `adapters` is {name: Adapter}.
 Checkpoint = namedtuple("Checkpoint", "config tensors adapters", defaults=({},))

@@ -6,12 +6,12 @@ import shutil
 import model_reference as models
 import samples
 from checkpoints import (Adapter, Checkpoint, attention, hugging_face_config, hugging_face_mamba,
-                         lora, mamba, prefixed)
+                         lora, mamba, prefixed, projections)
 from model_case import ModelCase, distance
-from test_model_attention import config
+from test_model_attention import BACKENDS, config
 
 HIDDEN, HEADS = 24, 4
-LAYER = attention(1, HIDDEN, HEADS, bias=True)
+LAYER = {**attention(1, HIDDEN, HEADS, bias=True), **projections(4, 50, 7)}
 BLOCK = prefixed("mamba.", mamba(2, HIDDEN))
 STACK = hugging_face_mamba(3, HIDDEN, 2)
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
@@ -42,7 +42,8 @@ def with_adapter(tensors, adapter):
 
 class Adapters(ModelCase):
     MODELS = {
-        "layer": Checkpoint(config(), LAYER, ADAPTERS["layer"]),
+        "layer": Checkpoint(config(backends={**BACKENDS, "linformer": {}}), LAYER,
+                            ADAPTERS["layer"]),
         "block": Checkpoint({"model_type": "layer", "hidden_size": HIDDEN, "causal": True,
                              "backends": {"mamba": {}}}, BLOCK, ADAPTERS["block"]),
         "stack": Checkpoint(hugging_face_config(HIDDEN, 2), STACK, ADAPTERS["stack"]),

@@ -11,8 +11,7 @@ import reference
 import samples
 from model_case import ModelCase
 from test_determinism import output_text
-from test_model_attention import BACKENDS
-from test_model_requests import HEADS, HIDDEN, HIDDEN_OF, LAYER, served
+from test_model_requests import ALL, HEADS, HIDDEN, HIDDEN_OF, LAYER, served
 
 
 class Decisions(ModelCase):
@@ -82,7 +81,7 @@ class Estimates(ModelCase):
     MODELS = served()
 
     def test_distance_after_the_last_projection(self):
-        for backend, mask in itertools.product(BACKENDS, ({}, {"lengths": [30, 11]})):
+        for backend, mask in itertools.product(ALL, ({}, {"lengths": [30, 11]})):
             with self.subTest(backend=backend, mask=list(mask)):
                 x = samples.normal(10, 2, 30, HIDDEN)
                 got, told = self.run_model("layer", x, backend=backend, measure_error=True, **mask)
@@ -110,7 +109,7 @@ class SameBits(ModelCase):
     WORKERS = 1
 
     def bodies(self):
-        for model, backend in (*itertools.product(["layer"], BACKENDS), ("block", "mamba"),
+        for model, backend in (*itertools.product(["layer"], ALL), ("block", "mamba"),
                                ("both", "hybrid"), ("stack", None), ("published", None)):
             for n in (30, 700):
                 x = client.tensor(samples.normal(n, 2, n, HIDDEN_OF.get(model, HIDDEN)))
