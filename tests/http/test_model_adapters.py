@@ -96,8 +96,7 @@ class Adapters(ModelCase):
             self.refuse(model, x, 404, ["not_found"], ["third"], param="adapter", adapter="third")
         for wrong in (3, ["one"], ""):
             with self.subTest(adapter=wrong):
-                error = self.check_error(self.ask("layer", x, adapter=wrong),
-                                         404 if wrong == "" else 400)
+                error = self.check_error(self.ask("layer", x, adapter=wrong), 400)
                 self.assertEqual(error["param"], "adapter")
 
     def test_an_adapter_needs_a_model(self):

@@ -68,7 +68,7 @@ class LinformerLayers(ModelCase):
                 got, told = self.run_model(name, x, backend="linformer")
                 self.near(got, self.wanted(name, x))
                 covered = linformer_projections(self.MODELS[name].tensors)[0].shape[1]
-                self.warned(told, str(covered), "stretched")
+                self.warned(told, str(covered), "interpolated")
 
     def test_each_row_of_a_batch_has_its_own_length(self):
         """Whether a row is interpolated depends on its own length, not on the longest."""
