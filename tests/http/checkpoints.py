@@ -185,7 +185,7 @@ def write(folder, name, content):
         file.write(content if isinstance(content, bytes) else content.encode())
 
 
-def save(folder, checkpoint, dtypes=None, shards=1, header_length=None):
+def save(folder, checkpoint, dtypes=None, shards=1, header_length=None, adapter_dtypes=None):
     """Write the folder; `shards` files and their index when there is more than one."""
     os.makedirs(folder, exist_ok=True)
     write(folder, "config.json", checkpoint.config)
@@ -195,7 +195,7 @@ def save(folder, checkpoint, dtypes=None, shards=1, header_length=None):
     else:
         save_shards(folder, checkpoint.tensors, dtypes, shards)
     for name, adapter in checkpoint.adapters.items():
-        save_adapter(os.path.join(folder, "adapters", name), adapter)
+        save_adapter(os.path.join(folder, "adapters", name), adapter, adapter_dtypes)
 
 
 def save_shards(folder, tensors, dtypes, shards):
@@ -210,11 +210,12 @@ def save_shards(folder, tensors, dtypes, shards):
           {"metadata": {"total_size": total}, "weight_map": weight_map})
 
 
-def save_adapter(folder, adapter):
+def save_adapter(folder, adapter, dtypes=None):
     os.makedirs(folder, exist_ok=True)
     tensors = {}
     for module, (a, b) in adapter.pairs.items():
         tensors[f"base_model.model.{module}.lora_A.weight"] = a
         tensors[f"base_model.model.{module}.lora_B.weight"] = b
-    write(folder, "adapter_model.safetensors", safetensors.dump(tensors, metadata={"format": "pt"}))
+    write(folder, "adapter_model.safetensors",
+          safetensors.dump(tensors, dtypes, metadata={"format": "pt"}))
     write(folder, "adapter_config.json", adapter_config(adapter))

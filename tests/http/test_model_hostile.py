@@ -68,12 +68,15 @@ TENSORS = {
     "block-config": (block(d_state=8), [FILE, "expected"]),
     "block-article": (block(variant="article"), [FILE, "_proj.weight"]),
     "block-nan": (block({"A_log": spoiled(BLOCK["A_log"], (5, 3), np.nan)}), [FILE, "A_log"]),
+    "block-taps": (block({"conv1d.weight": np.zeros((48, 1, 90), np.float32)}),
+                   [FILE, "conv1d.weight", "90"]),
     "stack-norm": (stack(without=[NORM]), [FILE, NORM]),
     "stack-layers": (stack(num_hidden_layers=3), [FILE, "backbone.layers.2."]),
     "stack-bias": (stack(use_bias=True), [FILE, "in_proj.bias"]),
 }
 KEYS = {
     "no-type": (layer(model_type=None), ["config.json", "model_type"]),
+    "mamba-2": (layer(model_type="mamba2"), ["config.json", "model_type", "mamba2"]),
     "other-type": (layer(model_type="bert"), ["config.json", "model_type", "bert"]),
     "text-size": (layer(hidden_size="24"), ["config.json", "hidden_size"]),
     "negative": (layer(num_attention_heads=-4), ["config.json", "num_attention_heads"]),

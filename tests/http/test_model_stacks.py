@@ -94,11 +94,17 @@ class HuggingFace(ModelCase):
         "biased": Checkpoint(hugging_face_config(24, 2, use_bias=True, use_conv_bias=False),
                              hugging_face_mamba(4, 24, 2, bias=True, conv_bias=False)),
         "short-config": Checkpoint({"model_type": "mamba"}, hugging_face_mamba(5, 24, 2)),
+        # MambaModel, which has no head, saves the same names without their first part.
+        "no-head": Checkpoint(hugging_face_config(24, 2, architectures=["MambaModel"]),
+                              under(hugging_face_mamba(6, 24, 2), "backbone.")),
     }
 
     def wanted(self, name, x, kept=None):
         model = self.MODELS[name]
-        return mamba_stack(model.tensors, x, model.config.get("layer_norm_epsilon", 1e-5), kept)
+        tensors = model.tensors
+        if name == "no-head":
+            tensors = prefixed("backbone.", tensors)
+        return mamba_stack(tensors, x, model.config.get("layer_norm_epsilon", 1e-5), kept)
 
     def test_hidden_states_in_and_out(self):
         for name, n in itertools.product(self.MODELS, (1, 5, 70)):
