@@ -68,7 +68,7 @@ build: ## build the daemon, build/<mode>/attnd, and libattn.a
 demo := build/demo-models/demo
 
 run: build $(demo)/config.json ## build, write a demo model once, and start the daemon on 127.0.0.1:8080
-	$B/attnd serve
+	$B/attnd serve --model-dir build/demo-models
 
 $(demo)/config.json: | build
 	$B/attnd init-model $(@D) --force

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static unsigned traits_of(attn_backend backend)
+unsigned attn_backend_traits(attn_backend backend)
 {
     const attn_mixer *mixer = attn_mixer_find(attn_backend_name(backend));
     return mixer ? mixer->traits : ATTN_CAUSAL | ATTN_NEEDS_WEIGHTS | ATTN_RECURRENT;
@@ -14,7 +14,7 @@ void attn_backend_describe(attn_model_backend *to, attn_backend backend, bool tr
                            const attn_mix_params *mix, const attn_attention *attention)
 {
     *to = (attn_model_backend){.name = attn_backend_name(backend),
-                               .traits = traits_of(backend),
+                               .traits = attn_backend_traits(backend),
                                .trained = trained,
                                .mix = *mix};
     if (backend != ATTN_BACKEND_LINFORMER)

@@ -130,6 +130,18 @@ static attn_backend common_backend(const attn_model *model)
     return model->layers[0].backend;
 }
 
+/* What all of its layers can, and that it recurs if any does. */
+static unsigned common_traits(const attn_model *model)
+{
+    unsigned all = ~0U, recurrent = 0;
+    for (int i = 0; i < model->layer_count; i++) {
+        unsigned traits = attn_backend_traits(model->layers[i].backend);
+        all &= traits;
+        recurrent |= traits & (ATTN_RECURRENT | ATTN_NEEDS_WEIGHTS);
+    }
+    return all | recurrent;
+}
+
 static bool all_trained(const attn_model *model)
 {
     for (int i = 0; i < model->layer_count; i++)
@@ -183,6 +195,7 @@ attn_status attn_stack_load(attn_model *model, attn_error *error)
     const attn_layer *first = model->layers;
     attn_backend_describe(&model->backends[0], common_backend(model), all_trained(model),
                           &first->mix, &first->attention);
+    model->backends[0].traits = common_traits(model);
     model->info.backend_count = 1;
     return ATTN_OK;
 }

@@ -40,9 +40,10 @@ static attn_status take_in_proj(attn_model *model, const char *prefix,
         return status;
     int64_t rows = m->in_proj.weight.rows;
     if (rows % 2 != 0)
-        return attn_error_set(error, ATTN_INVALID, "in_proj.weight",
-                              "%sin_proj.weight has %lld rows, expected an even number: x and z",
-                              prefix, (long long)rows);
+        return attn_error_set(
+            error, ATTN_INVALID, "in_proj.weight",
+            "model.safetensors: %sin_proj.weight has %lld rows, expected an even number: x and z",
+            prefix, (long long)rows);
     m->inner = rows / 2;
     model->hidden = m->in_proj.weight.columns;
     return attn_vector_take(model, prefix, "in_proj.bias", rows, config->bias, &m->in_proj.bias,
@@ -60,9 +61,10 @@ static attn_status take_convolution(attn_model *model, const char *prefix,
         return error->status;
     int64_t taps = attn_weights_find(model->weights, prefix, "conv1d.weight")->dim[2];
     if (taps > ATTN_CONV_MOST_WIDTH)
-        return attn_error_set(error, ATTN_UNSUPPORTED, "conv1d.weight",
-                              "%sconv1d.weight has %lld taps, expected at most %d", prefix,
-                              (long long)taps, ATTN_CONV_MOST_WIDTH);
+        return attn_error_set(
+            error, ATTN_UNSUPPORTED, "conv1d.weight",
+            "model.safetensors: %sconv1d.weight has %lld taps, expected at most %d", prefix,
+            (long long)taps, ATTN_CONV_MOST_WIDTH);
     m->taps = (int)taps;
     float *prepared = attn_model_block(model, (size_t)(taps * m->inner) * sizeof *prepared, error);
     if (!prepared)
@@ -83,8 +85,8 @@ static attn_status take_state(attn_model *model, const char *prefix,
     m->states = attn_weights_find(model->weights, prefix, "A_log")->dim[1];
     if (m->states > MOST_STATES)
         return attn_error_set(error, ATTN_UNSUPPORTED, "A_log",
-                              "%sA_log has %lld states, expected at most %d", prefix,
-                              (long long)m->states, MOST_STATES);
+                              "model.safetensors: %sA_log has %lld states, expected at most %d",
+                              prefix, (long long)m->states, MOST_STATES);
     size_t floats = attn_scan_floats(m->inner, (int)m->states);
     float *a = attn_model_block(model, floats * sizeof *a, error);
     if (!a)

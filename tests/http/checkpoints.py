@@ -12,9 +12,9 @@ import client
 import numpy as np
 import safetensors
 
-# Names, under "layers.N.", of what a stack holds beside its mixers; "final_norm" is at the top.
-STACK = {"norm": "norm", "feed_forward_norm": "ffn_norm", "gate": "gate_proj", "up": "up_proj",
-         "down": "down_proj", "final_norm": "final_norm"}
+# Names, under "layers.N.", of what a stack holds beside its mixers; the last is at the top.
+STACK = {"norm": "norm", "feed_forward_norm": "ffn_norm", "gate": "ffn.gate_proj",
+         "up": "ffn.up_proj", "down": "ffn.down_proj", "final_norm": "norm_f"}
 
 # A model folder before it is written. `adapters` is {name: Adapter}.
 Checkpoint = namedtuple("Checkpoint", "config tensors adapters", defaults=({},))
@@ -185,7 +185,7 @@ def write(folder, name, content):
         file.write(content if isinstance(content, bytes) else content.encode())
 
 
-def save(folder, checkpoint, dtypes=None, shards=1, header_length=None):
+def save(folder, checkpoint, dtypes=None, shards=1, header_length=None, adapter_dtypes=None):
     """Write the folder; `shards` files and their index when there is more than one."""
     os.makedirs(folder, exist_ok=True)
     write(folder, "config.json", checkpoint.config)
@@ -195,7 +195,7 @@ def save(folder, checkpoint, dtypes=None, shards=1, header_length=None):
     else:
         save_shards(folder, checkpoint.tensors, dtypes, shards)
     for name, adapter in checkpoint.adapters.items():
-        save_adapter(os.path.join(folder, "adapters", name), adapter)
+        save_adapter(os.path.join(folder, "adapters", name), adapter, adapter_dtypes)
 
 
 def save_shards(folder, tensors, dtypes, shards):
@@ -210,11 +210,12 @@ def save_shards(folder, tensors, dtypes, shards):
           {"metadata": {"total_size": total}, "weight_map": weight_map})
 
 
-def save_adapter(folder, adapter):
+def save_adapter(folder, adapter, dtypes=None):
     os.makedirs(folder, exist_ok=True)
     tensors = {}
     for module, (a, b) in adapter.pairs.items():
         tensors[f"base_model.model.{module}.lora_A.weight"] = a
         tensors[f"base_model.model.{module}.lora_B.weight"] = b
-    write(folder, "adapter_model.safetensors", safetensors.dump(tensors, metadata={"format": "pt"}))
+    write(folder, "adapter_model.safetensors",
+          safetensors.dump(tensors, dtypes, metadata={"format": "pt"}))
     write(folder, "adapter_config.json", adapter_config(adapter))

@@ -6,14 +6,15 @@ import shutil
 import model_reference as models
 import samples
 from checkpoints import (Adapter, Checkpoint, attention, hugging_face_config, hugging_face_mamba,
-                         lora, mamba, prefixed)
+                         lora, mamba, prefixed, projections)
 from model_case import ModelCase, distance
-from test_model_attention import config
+from test_model_attention import BACKENDS, config
 
 HIDDEN, HEADS = 24, 4
-LAYER = attention(1, HIDDEN, HEADS, bias=True)
+LAYER = {**attention(1, HIDDEN, HEADS, bias=True), **projections(4, 50, 7)}
 BLOCK = prefixed("mamba.", mamba(2, HIDDEN))
 STACK = hugging_face_mamba(3, HIDDEN, 2)
+BOTH = {**prefixed("attn.", attention(5, HIDDEN, HEADS, out="o_proj")), **BLOCK}
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 EVERY_LINEAR = [f"mamba.{name}" for name in ("in_proj", "x_proj", "dt_proj", "out_proj")]
 
@@ -24,7 +25,13 @@ ADAPTERS = {
         "rs": lora(12, LAYER, ["q_proj", "v_proj"], 4, 8, use_rslora=True),
         "whole-alpha": lora(13, LAYER, ["out_proj"], 2, 1.5),
         "wide": lora(14, LAYER, ["k_proj"], 20, 20),
+        "pattern": Adapter({"q_proj": lora(17, LAYER, ["q_proj"], 4, 8).pairs["q_proj"],
+                            "v_proj": lora(18, LAYER, ["v_proj"], 2, 8).pairs["v_proj"]},
+                           {"r": 4, "lora_alpha": 8, "rank_pattern": {"v_proj": 2},
+                            "alpha_pattern": {"v_proj": 3}}),
     },
+    "both": {"attention": lora(15, BOTH, ["attn.q_proj", "attn.o_proj"], 2, 4),
+             "both": lora(16, BOTH, ["attn.v_proj", "mamba.out_proj"], 2, 4)},
     "block": {"every-linear": lora(20, BLOCK, EVERY_LINEAR, 2, 4)},
     "stack": {"second": lora(30, STACK, ["backbone.layers.1.mixer.in_proj",
                                          "backbone.layers.1.mixer.x_proj"], 4, 8),
@@ -36,15 +43,21 @@ ADAPTERS = {
 def with_adapter(tensors, adapter):
     """The weights that a merged checkpoint would have."""
     told = adapter.config
-    return models.adapted(tensors, adapter.pairs, told["lora_alpha"], told["r"],
-                          told.get("use_rslora", False))
+    for module, pair in adapter.pairs.items():
+        alpha = told.get("alpha_pattern", {}).get(module, told["lora_alpha"])
+        rank = told.get("rank_pattern", {}).get(module, told["r"])
+        tensors = models.adapted(tensors, {module: pair}, alpha, rank,
+                                 told.get("use_rslora", False))
+    return tensors
 
 
 class Adapters(ModelCase):
     MODELS = {
-        "layer": Checkpoint(config(), LAYER, ADAPTERS["layer"]),
+        "layer": Checkpoint(config(backends={**BACKENDS, "linformer": {}}), LAYER,
+                            ADAPTERS["layer"]),
         "block": Checkpoint({"model_type": "layer", "hidden_size": HIDDEN, "causal": True,
                              "backends": {"mamba": {}}}, BLOCK, ADAPTERS["block"]),
+        "both": Checkpoint(config(backends={"hybrid": {"window": 5}}), BOTH, ADAPTERS["both"]),
         "stack": Checkpoint(hugging_face_config(HIDDEN, 2), STACK, ADAPTERS["stack"]),
         "none": Checkpoint(config(), LAYER),
     }
@@ -54,6 +67,8 @@ class Adapters(ModelCase):
             return models.attention(tensors, x, HEADS)
         if model == "block":
             return models.mamba(models.under(tensors, "mamba."), x)
+        if model == "both":
+            return models.hybrid(tensors, x, HEADS, window=5)
         return models.mamba_stack(tensors, x)
 
     def test_every_adapter(self):
@@ -95,8 +110,7 @@ class Adapters(ModelCase):
             self.refuse(model, x, 404, ["not_found"], ["third"], param="adapter", adapter="third")
         for wrong in (3, ["one"], ""):
             with self.subTest(adapter=wrong):
-                error = self.check_error(self.ask("layer", x, adapter=wrong),
-                                         404 if wrong == "" else 400)
+                error = self.check_error(self.ask("layer", x, adapter=wrong), 400)
                 self.assertEqual(error["param"], "adapter")
 
     def test_an_adapter_needs_a_model(self):

@@ -21,12 +21,12 @@ LAYOUTS = {
     "narrow-heads": {"heads": 5, "head_dim": 3, "out": "o_proj"},
 }
 BACKENDS = {"exact": {"trained": True}, "window": {"window": 5},
-            "sparse": {"pattern": "strided", "stride": 4}, "linformer": {"k": 6},
+            "sparse": {"pattern": "strided", "stride": 4},
             "performer": {"features": 24, "seed": 3}}
 # Calls that override what the configuration says.
 CALLS = [("exact", {}), ("window", {}), ("window", {"window": 1}), ("sparse", {}),
          ("sparse", {"pattern": "fixed", "stride": 5, "summary": 2}),
-         ("sparse", {"pattern": "local", "stride": 3}), ("linformer", {}), ("linformer", {"k": 3})]
+         ("sparse", {"pattern": "local", "stride": 3})]
 
 
 def config(causal="any", hidden=24, heads=4, backends=None, **sizes):
@@ -43,10 +43,7 @@ def checkpoint(seed, sizes, **more):
 
 def mixer(backend, params, n, causal=False, **masks):
     """The float64 function of q, k and v that a call stands for."""
-    given = {**BACKENDS.get(backend, {}), **params}
-    if backend == "linformer":
-        return lambda q, k, v: reference.linformer(q, k, v, segments=given["k"], **masks)
-    pattern = True
+    given, pattern = {**BACKENDS.get(backend, {}), **params}, True
     if backend == "window":
         pattern = reference.window_pattern(n, n, causal, given["window"])
     if backend == "sparse":
@@ -59,7 +56,9 @@ class AttentionLayers(ModelCase):
               "from-tensors": Checkpoint({"model_type": "layer", "num_attention_heads": 4},
                                          attention(20, 24, 4)),
               "fixed": checkpoint(21, {"heads": 4}, backends={
-                  "sparse": {"pattern": "fixed", "stride": 7, "summary": 2}})}
+                  "sparse": {"pattern": "fixed", "stride": 7, "summary": 2}}),
+              "pooled": checkpoint(22, {"heads": 4}, causal=False,
+                                   backends={"exact": {}, "linformer": {"k": 6}})}
 
     def weights(self, name):
         return self.MODELS[name].tensors
@@ -72,8 +71,6 @@ class AttentionLayers(ModelCase):
     def test_every_layout_and_backend(self):
         for name, (backend, params), n, causal in itertools.product(
                 LAYOUTS, CALLS, (1, 2, 37, 150), (False, True)):
-            if causal and backend == "linformer":
-                continue
             with self.subTest(model=name, backend=backend, params=params, n=n, causal=causal):
                 x = samples.normal(n, 2, n, 24)
                 got, _ = self.run_model(name, x, backend=backend, params=params, causal=causal)
@@ -83,8 +80,6 @@ class AttentionLayers(ModelCase):
         """Rows at or beyond a length are 0, bias or not; the others do not see what lies there."""
         for name, (backend, params), causal in itertools.product(
                 ("biased", "grouped"), CALLS, (False, True)):
-            if causal and backend == "linformer":
-                continue
             with self.subTest(model=name, backend=backend, params=params, causal=causal):
                 x, lengths = samples.normal(5, 3, 20, 24), [20, 7, 0]
                 x[1, 7:] = 1e4
@@ -99,7 +94,7 @@ class AttentionLayers(ModelCase):
     def test_key_mask(self):
         mask = [[1] * 9 + [0] * 4, [0] * 5 + [1] * 8, [1, 0] * 6 + [1]]
         for backend, params in CALLS:
-            for causal in (False, True)[:1 if backend == "linformer" else 2]:
+            for causal in (False, True):
                 with self.subTest(backend=backend, params=params, causal=causal):
                     x = samples.normal(6, 3, 13, 24)
                     got, _ = self.run_model("biased", x, backend=backend, params=params,
@@ -124,6 +119,18 @@ class AttentionLayers(ModelCase):
         got, told = self.run_model("fixed", x)
         self.assertEqual(told["backend"], "sparse", "the only one that this model has")
         self.near(got, self.wanted("fixed", x, "sparse", given))
+
+    def test_linformer_without_projections_takes_means(self):
+        x = samples.normal(11, 2, 40, 24)
+        for params, lengths in (({}, [40, 11]), ({"k": 3}, [40, 2])):
+            with self.subTest(params=params):
+                got, _ = self.run_model("pooled", x, backend="linformer", params=params,
+                                        lengths=lengths)
+                wanted = layer(self.weights("pooled"), x, 4, None,
+                               lambda q, k, v, segments=params.get("k", 6), lengths=lengths:
+                               reference.linformer(q, k, v, segments, lengths=lengths))
+                for row, length in enumerate(lengths):
+                    self.near(got[row, :length], wanted[row, :length])
 
     def test_performer_draws_as_the_raw_call_does(self):
         """Directions are the daemon's own; q, k and v are ours."""

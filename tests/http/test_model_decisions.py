@@ -9,10 +9,11 @@ import model_reference as models
 import numpy as np
 import reference
 import samples
+from checkpoints import Checkpoint, projections
 from model_case import ModelCase
 from test_determinism import output_text
-from test_model_attention import BACKENDS
-from test_model_requests import HEADS, HIDDEN, HIDDEN_OF, LAYER, served
+from test_model_attention import config
+from test_model_requests import ALL, HEADS, HIDDEN, HIDDEN_OF, LAYER, served
 
 
 class Decisions(ModelCase):
@@ -78,11 +79,49 @@ class Decisions(ModelCase):
         self.assertEqual([entry["name"] for entry in listed], sorted(self.MODELS))
 
 
+# n, what a request says beside it, the backend and the rule: short below 16, long above 64, and
+# projections for 50 positions.
+ROUTES = {
+    "low-rank": [(15, {}, "exact", "short"), (16, {}, "linformer", "medium"),
+                 (50, {}, "linformer", "medium"), (51, {}, "performer", "medium"),
+                 (50, {"causal": True}, "performer", "medium"),
+                 (50, {"hints": {"locality": True}}, "window", "medium"),
+                 (64, {"hints": {"long_range": True}}, "performer", "medium"),
+                 (65, {"hints": {"long_range": True}}, "performer", "long_range"),
+                 (65, {}, "performer", "long"),
+                 # What is long is the largest length, not the padding behind it.
+                 (65, {"lengths": [15]}, "exact", "short"),
+                 (65, {"lengths": [50]}, "linformer", "medium")],
+    "both": [(15, {}, "exact", "short"), (30, {}, "window", "medium"), (65, {}, "mamba", "long"),
+             (65, {"causal": True}, "mamba", "long"), (65, {"causal": False}, "window", "long"),
+             (65, {"hints": {"long_range": True}}, "exact", "long_range")],
+    "block": [(2, {}, "mamba", "fallback"), (30, {}, "mamba", "fallback"),
+              (65, {}, "mamba", "long"),
+              (65, {"hints": {"long_range": True}}, "mamba", "fallback")],
+}
+
+
+class Routes(ModelCase):
+    MODELS = {**{name: model for name, model in served().items() if name in ROUTES},
+              "low-rank": Checkpoint(config("any", backends=ALL),
+                                     {**LAYER, **projections(4, 50, 7)})}
+    FLAGS = ("--short-below", "16", "--long-above", "64")
+
+    def test_every_rule(self):
+        for model, routes in ROUTES.items():
+            for n, fields, backend, rule in routes:
+                with self.subTest(model=model, n=n, fields=fields):
+                    x = samples.normal(n, 1, n, HIDDEN_OF.get(model, HIDDEN))
+                    _, told = self.run_model(model, x, **fields)
+                    self.assertEqual((told["backend"], told["route"]["rule"]), (backend, rule),
+                                     told["route"])
+
+
 class Estimates(ModelCase):
     MODELS = served()
 
     def test_distance_after_the_last_projection(self):
-        for backend, mask in itertools.product(BACKENDS, ({}, {"lengths": [30, 11]})):
+        for backend, mask in itertools.product(ALL, ({}, {"lengths": [30, 11]})):
             with self.subTest(backend=backend, mask=list(mask)):
                 x = samples.normal(10, 2, 30, HIDDEN)
                 got, told = self.run_model("layer", x, backend=backend, measure_error=True, **mask)
@@ -110,7 +149,7 @@ class SameBits(ModelCase):
     WORKERS = 1
 
     def bodies(self):
-        for model, backend in (*itertools.product(["layer"], BACKENDS), ("block", "mamba"),
+        for model, backend in (*itertools.product(["layer"], ALL), ("block", "mamba"),
                                ("both", "hybrid"), ("stack", None), ("published", None)):
             for n in (30, 700):
                 x = client.tensor(samples.normal(n, 2, n, HIDDEN_OF.get(model, HIDDEN)))

@@ -15,7 +15,7 @@ from model_reference import mamba as block
 HIDDEN, HEADS = 20, 4
 SIZES = {"d_state": 16, "d_conv": 4, "expand": 2, "dt_rank": 2}
 # Lengths around the sizes that a scan in chunks might choose.
-LENGTHS = (1, 2, 3, 4, 7, 63, 64, 65, 127, 128, 129, 1000)
+LENGTHS = (1, 2, 3, 4, 7, 63, 64, 65, 127, 128, 129, 1000, 1023, 1025, 2100)
 BLOCKS = {
     "bare": ("", {}), "mamba-prefix": ("mamba.", {}), "mixer-prefix": ("mixer.", {}),
     "first-layer": ("backbone.layers.0.mixer.", {}),
@@ -97,6 +97,16 @@ class MambaBlocks(ModelCase):
                     got, _ = self.run_model(name, right, **mask)
                     self.near(got[:, :n], alone)
                 self.assertFalse(got[:, n:].any(), "rows beyond a length are 0")
+
+    def test_long_padding(self):
+        """Lengths and masks that begin and end in other chunks than the sequence."""
+        x, n = samples.normal(11, 3, 1100, HIDDEN), [1100, 1026, 1000]
+        got, _ = self.run_model("bare", x, lengths=n)
+        for row, length in enumerate(n):
+            self.near(got[row, :length], self.wanted("bare", x[row:row + 1, :length])[0])
+            self.assertFalse(got[row, length:].any())
+        got, _ = self.run_model("bare", x[:1], key_mask=[0] * 1030 + [1] * 70)
+        self.near(got[:, 1030:], self.wanted("bare", x[:1, 1030:]))
 
     def test_a_padded_row_alone_and_in_a_batch(self):
         """The same bits: a mask counts whatever the size of the batch."""

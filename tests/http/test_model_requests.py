@@ -8,14 +8,15 @@ import numpy as np
 import safetensors
 import samples
 from checkpoints import (Checkpoint, attention, hugging_face_config, hugging_face_mamba, mamba,
-                         prefixed)
+                         prefixed, projections)
 from model_case import ModelCase
 from test_model_attention import BACKENDS, config
 from test_model_mamba import both_kinds
 from test_model_stacks import MIXED, stack
 
 HIDDEN, HEADS = 24, 4
-LAYER = attention(1, HIDDEN, HEADS, bias=True)
+LAYER = {**attention(1, HIDDEN, HEADS, bias=True), **projections(4, 800, 7)}
+ALL = {**BACKENDS, "linformer": {}}  # that an attention layer with projections can have
 FORMS = ("nested", "flat", "nested_data", "base64")
 INVALID = ["invalid_argument"]
 
@@ -23,9 +24,8 @@ INVALID = ["invalid_argument"]
 def served():
     """One model of each kind, and one of each way to be causal."""
     return {
-        "layer": Checkpoint(config("any"), LAYER),
-        "causal": Checkpoint(config(True, backends={**BACKENDS, "performer": {"features": 8}}),
-                             LAYER),
+        "layer": Checkpoint(config("any", backends=ALL), LAYER),
+        "causal": Checkpoint(config(True), LAYER),
         "not-causal": Checkpoint(config(False), LAYER),
         "block": Checkpoint({"model_type": "layer", "backends": {"mamba": {}}},
                             prefixed("mamba.", mamba(2, HIDDEN))),
@@ -78,7 +78,7 @@ class Forms(ModelCase):
 
     def test_a_row_does_not_depend_on_its_batch(self):
         """The same bits alone and beside another row, for every model and backend."""
-        for model, backend in (*itertools.product(["layer"], BACKENDS), ("block", "mamba"),
+        for model, backend in (*itertools.product(["layer"], ALL), ("block", "mamba"),
                                ("both", "hybrid"), ("stack", "auto"), ("published", "auto")):
             for mask in ({}, {"lengths": [40, 23]}, {"key_mask": [[0] * 9 + [1] * 31, [1] * 40]}):
                 with self.subTest(model=model, backend=backend, mask=list(mask)):

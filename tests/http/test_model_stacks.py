@@ -94,11 +94,17 @@ class HuggingFace(ModelCase):
         "biased": Checkpoint(hugging_face_config(24, 2, use_bias=True, use_conv_bias=False),
                              hugging_face_mamba(4, 24, 2, bias=True, conv_bias=False)),
         "short-config": Checkpoint({"model_type": "mamba"}, hugging_face_mamba(5, 24, 2)),
+        # MambaModel, which has no head, saves the same names without their first part.
+        "no-head": Checkpoint(hugging_face_config(24, 2, architectures=["MambaModel"]),
+                              under(hugging_face_mamba(6, 24, 2), "backbone.")),
     }
 
     def wanted(self, name, x, kept=None):
         model = self.MODELS[name]
-        return mamba_stack(model.tensors, x, model.config.get("layer_norm_epsilon", 1e-5), kept)
+        tensors = model.tensors
+        if name == "no-head":
+            tensors = prefixed("backbone.", tensors)
+        return mamba_stack(tensors, x, model.config.get("layer_norm_epsilon", 1e-5), kept)
 
     def test_hidden_states_in_and_out(self):
         for name, n in itertools.product(self.MODELS, (1, 5, 70)):
@@ -152,12 +158,24 @@ class OwnStacks(ModelCase):
                 self.near(got[1, :10], wanted(self.MODELS[name], x[1:, :10])[0])
                 self.assertFalse(got[1, 10:].any())
 
+    def test_long_sequences(self):
+        for name in ("feed-forward", "bare", "mixed-rms"):
+            with self.subTest(model=name):
+                x = samples.normal(12, 1, 1100, HIDDEN)
+                self.near(self.run_model(name, x)[0], wanted(self.MODELS[name], x))
+
+    def test_a_stack_without_mamba_reads_both_ways(self):
+        """Different mixers in it do not make it a recurrence."""
+        x = samples.normal(13, 1, 20, HIDDEN)
+        got, told = self.run_model("not-causal", x, causal=False)
+        self.near(got, wanted(self.MODELS["not-causal"], x))
+        self.assertFalse([text for text in told["warnings"] if "left to right" in text])
+
     def test_left_padding(self):
-        """No mixer of these sees a padded position, so what is left equals the sequence alone."""
-        for name in ("mixed", "feed-forward", "bare"):
+        """No mixer of these sees a padded position, so what is left equals the sequence alone (a
+        sparse pattern would count from the first position, padded or not)."""
+        for name in ("feed-forward", "bare", "named-norms"):
             model, x = self.MODELS[name], samples.normal(9, 2, 24, HIDDEN)
-            if "sparse" in [entry["mixer"] for entry in model.config["layers"]]:
-                continue  # its pattern counts from the first position, padded or not
             with self.subTest(model=name):
                 got, _ = self.run_model(name, x, key_mask=[[0] * 7 + [1] * 17] * 2)
                 self.near(got[:, 7:], wanted(model, x[:, 7:]))

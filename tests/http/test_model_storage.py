@@ -35,7 +35,7 @@ def models_of_this_suite():
     """{name: (checkpoint, storage)}: both kinds in every dtype, shards and alignment."""
     made = {}
     for dtype in DTYPES:
-        made[f"layer-{dtype}"] = layer(), {"dtypes": dtype}
+        made[f"layer-{dtype}"] = layer(), {"dtypes": dtype, "adapter_dtypes": dtype}
         made[f"stack-{dtype}"] = stack(), {"dtypes": dtype}
         made[f"stack-shards-{dtype}"] = stack(), {"dtypes": dtype, "shards": 3}
         for odd in ODD:
@@ -100,7 +100,9 @@ class Storage(ModelCase):
         for dtype in DTYPES:
             with self.subTest(dtype=dtype):
                 name, x = f"layer-{dtype}", samples.normal(6, 1, 9, HIDDEN)
-                tensors = models.adapted(self.stored(name), ADAPTER.pairs, 4, 2)
+                pairs = {module: [checkpoints.as_stored(factor, dtype) for factor in pair]
+                         for module, pair in ADAPTER.pairs.items()}
+                tensors = models.adapted(self.stored(name), pairs, 4, 2)
                 got, _ = self.run_model(name, x, adapter="one")
                 self.near(got, models.attention(tensors, x, HEADS))
 
