@@ -23,6 +23,16 @@ void attn_mix_params_init(attn_mix_params *params, int64_t d)
     };
 }
 
+attn_status attn_plan_append(attn_plan *plan, attn_phase phase, attn_error *error)
+{
+    if (plan->phase_count >= ATTN_MAX_PHASES)
+        return attn_error_set(error, ATTN_INTERNAL, NULL,
+                              "a plan has room for %d phases, of which %s is one more",
+                              ATTN_MAX_PHASES, phase.name);
+    plan->phases[plan->phase_count++] = phase;
+    return ATTN_OK;
+}
+
 double attn_plan_ns(const attn_plan *plan)
 {
     double total = 0;

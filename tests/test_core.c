@@ -186,6 +186,23 @@ static void test_large_views(void)
           view.batch, view.head);
 }
 
+/* A phase too many is a status, and leaves the plan and what lies behind it alone. */
+static void test_plan_append(void)
+{
+    attn_plan plan = {.shared_bytes = 1};
+    attn_error error = {0};
+    for (int p = 0; p < ATTN_MAX_PHASES; p++) {
+        attn_status status = attn_plan_append(&plan, (attn_phase){"a", p + 1, 1.0}, &error);
+        CHECK(status == ATTN_OK && plan.phase_count == p + 1 && plan.phases[p].tiles == p + 1,
+              "phase %d: %s", p, attn_status_name(status));
+    }
+    attn_plan before = plan;
+    attn_status status = attn_plan_append(&plan, (attn_phase){"b", 1, 1.0}, &error);
+    CHECK(status == ATTN_INTERNAL && strlen(error.message) > 10, "one more: %s \"%s\"",
+          attn_status_name(status), error.message);
+    CHECK(memcmp(&plan, &before, sizeof plan) == 0, "a refused phase changed the plan");
+}
+
 static void test_plan_sums(void)
 {
     attn_plan plan = {.phase_count = 2,
@@ -293,6 +310,7 @@ int main(void)
         {"long errors are cut", test_error_truncates},
         {"views", test_views},
         {"large views", test_large_views},
+        {"plan append", test_plan_append},
         {"plan sums", test_plan_sums},
         {"default scale", test_default_scale},
         {"machine with each isa", test_machine_each_isa},

@@ -32,7 +32,8 @@ typedef struct spec {
 /* Arrays of one run; each ends where its allocation ends. */
 typedef struct fixture {
     attn_feature_sums sums;
-    float *t, *u, *shift, *keep, *mass, *v, *out;
+    float *t, *u, *shift, *keep, *v, *out;
+    attn_row_state *state;
 } fixture;
 
 static float *floats(int count)
@@ -54,9 +55,9 @@ static fixture open_fixture(const spec *x)
                  .u = floats(x->rows * x->features),
                  .shift = floats(x->rows),
                  .keep = floats(x->features),
-                 .mass = floats(x->rows),
                  .v = floats(x->columns),
-                 .out = floats(x->columns)};
+                 .out = floats(x->columns),
+                 .state = malloc((size_t)x->rows * sizeof(attn_row_state))};
     for (int f = 0; f < x->features; f++) {
         a.sums.maximum[f] = -FLT_MAX;
         a.sums.mass[f] = 0;
@@ -67,10 +68,11 @@ static fixture open_fixture(const spec *x)
 
 static void close_fixture(fixture *a)
 {
-    float *const all[] = {a->sums.maximum, a->sums.mass, a->sums.values, a->t, a->u,
-                          a->shift,        a->keep,      a->mass,        a->v, a->out};
+    float *const all[] = {a->sums.maximum, a->sums.mass, a->sums.values, a->t,  a->u,
+                          a->shift,        a->keep,      a->v,           a->out};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
+    free(a->state);
 }
 
 static void copy_fixture(const spec *x, const fixture *from, fixture *to)
@@ -161,13 +163,17 @@ static void check_values(const spec *x, const attn_kernels *k, fixture *scalar, 
 static void check_answer(const spec *x, const attn_kernels *k, fixture *scalar, fixture *tested)
 {
     copy_fixture(x, scalar, tested);
-    attn_features_scalar.weigh(&scalar->sums, scalar->u, x->rows, scalar->mass);
-    k->features->weigh(&tested->sums, tested->u, x->rows, tested->mass);
+    attn_features_scalar.weigh(&scalar->sums, scalar->u, x->rows, scalar->state);
+    k->features->weigh(&tested->sums, tested->u, x->rows, tested->state);
     if (scalar->sums.mass[0] != 0)
         check_close(describe(x, k->isa, "weights"), tested->u, scalar->u, x->rows * x->features,
                     exp_bound, flushed);
-    check_close(describe(x, k->isa, "row mass"), tested->mass, scalar->mass, x->rows,
-                exp_bound + x->features * 0x1p-24, 0);
+    for (int r = 0; r < x->rows; r++) {
+        const attn_row_state *got = &tested->state[r], *wanted = &scalar->state[r];
+        check_close(describe(x, k->isa, "row sum"), &got->sum, &wanted->sum, 1,
+                    exp_bound + x->features * 0x1p-24, 0);
+        check_close(describe(x, k->isa, "row maximum"), &got->maximum, &wanted->maximum, 1, 0, 0);
+    }
     copy_fixture(x, scalar, tested);
     attn_features_scalar.read(&scalar->sums, scalar->u, scalar->out);
     k->features->read(&tested->sums, tested->u, tested->out);
@@ -194,8 +200,8 @@ static void check_promises(const spec *x, attn_isa isa, const fixture *a, bool s
               "%s: %g for feature %d", describe(x, isa, "mass"), a->sums.mass[f], f);
     }
     for (int r = 0; r < x->rows; r++)
-        CHECK(seen ? a->mass[r] >= 1 : a->mass[r] == 0, "%s: %g for row %d",
-              describe(x, isa, "row mass"), a->mass[r], r);
+        CHECK(seen ? a->state[r].sum >= 1 : a->state[r].sum == 0, "%s: %g for row %d",
+              describe(x, isa, "row sum"), a->state[r].sum, r);
 }
 
 static void check_spec(const spec *x, const attn_kernels *k)
@@ -212,7 +218,7 @@ static void check_spec(const spec *x, const attn_kernels *k)
         copy_fixture(x, &scalar, &tested);
         fill(x, &tested, &random);
         k->features->absorb(&tested.sums, tested.t, tested.shift, x->rows, tested.keep);
-        k->features->weigh(&tested.sums, tested.u, x->rows, tested.mass);
+        k->features->weigh(&tested.sums, tested.u, x->rows, tested.state);
         check_promises(x, k->isa, &tested, seen);
     }
     close_fixture(&scalar);
@@ -243,10 +249,10 @@ static void check_nan(const attn_kernels *k, int at)
     fill(&x, &a, &random);
     k->features->absorb(&a.sums, a.t, a.shift, x.rows, a.keep);
     a.u[2 * x.features + at] = NAN;
-    k->features->weigh(&a.sums, a.u, x.rows, a.mass);
+    k->features->weigh(&a.sums, a.u, x.rows, a.state);
     for (int r = 0; r < x.rows; r++)
-        CHECK(!isnan(a.mass[r]) == (r != 2), "%s: row %d of a query with NaN has mass %g",
-              attn_isa_name(k->isa), r, a.mass[r]);
+        CHECK(!isnan(a.state[r].sum) == (r != 2), "%s: row %d of a query with NaN has mass %g",
+              attn_isa_name(k->isa), r, a.state[r].sum);
     fill(&x, &a, &random);
     a.t[3 * x.features + at] = NAN;
     k->features->absorb(&a.sums, a.t, a.shift, x.rows, a.keep);
@@ -256,10 +262,10 @@ static void check_nan(const attn_kernels *k, int at)
         for (int f = 0; f < x.features; f++)
             CHECK(!isnan(a.sums.mass[f]) == (f != at), "%s: feature %d has mass %g, NaN in %d",
                   attn_isa_name(k->isa), f, a.sums.mass[f], at);
-        k->features->weigh(&a.sums, a.u, x.rows, a.mass);
+        k->features->weigh(&a.sums, a.u, x.rows, a.state);
         for (int r = 0; r < x.rows; r++)
-            CHECK(isnan(a.mass[r]), "%s: row %d lost a NaN of feature %d", attn_isa_name(k->isa), r,
-                  at);
+            CHECK(isnan(a.state[r].sum), "%s: row %d lost a NaN of feature %d",
+                  attn_isa_name(k->isa), r, at);
     }
     close_fixture(&a);
 }
@@ -284,10 +290,10 @@ static void test_no_key_and_any_query(void)
             for (int f = 0; f < x.features; f++)
                 a.u[r * x.features + f] = wild[r];
         k->features->absorb(&a.sums, a.t, a.shift, x.rows, a.keep);
-        k->features->weigh(&a.sums, a.u, x.rows, a.mass);
+        k->features->weigh(&a.sums, a.u, x.rows, a.state);
         for (int r = 0; r < x.rows; r++)
-            CHECK(a.mass[r] == 0, "%s: mass %g of no key for exponents %g", attn_isa_name(k->isa),
-                  a.mass[r], wild[r]);
+            CHECK(a.state[r].sum == 0, "%s: mass %g of no key for exponents %g",
+                  attn_isa_name(k->isa), a.state[r].sum, wild[r]);
         close_fixture(&a);
     }
 }

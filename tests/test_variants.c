@@ -343,10 +343,12 @@ static const wild_size wild_sizes[] = {
      1},
     {"performer", "params.features", {1, 1, 1, 8, 8, 4, 4}, 0, 0, 1, 0, 1, 1, 0},
     {"performer", "params.features", {1, 1, 1, 8, 8, 4, 4}, 0, 0, 1, 0, 1, 1, 1000000000},
-    {"performer", "params.features", {1, 1, 1, 8, 8, 256, 4}, 0, 0, 1, 0, 1, 1, 1 << 20},
+    {"performer", NULL, {1, 1, 1, 8, 8, 256, 4}, 0, 0, 1, 0, 1, 1, 1 << 20},
     {"performer", NULL, {1, 1, 1, 8, 8, 256, 256}, 0, 0, 1, 0, 1, 1, 1 << 13},
-    {"performer", "omega", {1, 1, 1, 8, 8, 257, 4}, 0, 0, 1, 0, 1, 1, 8},
-    {"performer", "omega", {1, 1, 1, 8, 8, INT32_MAX, 4}, 0, 0, 1, 0, 1, 1, 8},
+    {"performer", NULL, {1, 1, 1, 8, 8, 257, 4}, 0, 0, 1, 0, 1, 1, 8},
+    {"performer", NULL, {1, 1, 1, 8, 8, INT32_MAX, 4}, 0, 0, 1, 0, 1, 1, 8},
+    {"performer", "params.features", {1, 1, 1, 8, 8, INT32_MAX, 4}, 0, 0, 1, 0, 1, 1, 1 << 23},
+    {"performer", "batch", {1 << 20, 1 << 20, 1, INT32_MAX, 8, 4, 4}, 0, 0, 1, 0, 1, 1, 1},
 };
 
 static void check_wild(const wild_size *w)

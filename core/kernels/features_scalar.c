@@ -37,7 +37,7 @@ static void add_key(attn_feature_sums *sums, const float *keep, const float *phi
     }
 }
 
-static void weigh(const attn_feature_sums *sums, float *u, int rows, float *mass)
+static void weigh(const attn_feature_sums *sums, float *u, int rows, attn_row_state *state)
 {
     for (int r = 0; r < rows; r++, u += sums->features) {
         float maximum = -INFINITY;
@@ -48,7 +48,8 @@ static void weigh(const attn_feature_sums *sums, float *u, int rows, float *mass
             u[f] = exp2f(u[f] + sums->maximum[f] - maximum);
             total += (double)u[f] * sums->mass[f];
         }
-        mass[r] = sums->mass[0] == 0 ? 0 : (float)total;
+        state[r].maximum = maximum;
+        state[r].sum = sums->mass[0] == 0 ? 0 : (float)total;
     }
 }
 

@@ -71,7 +71,7 @@ static float sum_of_lanes(vf x)
     return sum;
 }
 
-static void weigh(const attn_feature_sums *sums, float *u, int rows, float *mass)
+static void weigh(const attn_feature_sums *sums, float *u, int rows, attn_row_state *state)
 {
     ptrdiff_t features = sums->features;
     for (int r = 0; r < rows; r++, u += features) {
@@ -81,13 +81,14 @@ static void weigh(const attn_feature_sums *sums, float *u, int rows, float *mass
             vf_store(u + f, x);
             maximum = vf_max(maximum, x);
         }
-        vf largest = vf_set(largest_lane(maximum));
+        state[r].maximum = largest_lane(maximum);
+        vf largest = vf_set(state[r].maximum);
         for (int f = 0; f < features; f += VF_LANES) {
             vf w = vf_exp2(vf_sub(vf_load(u + f), largest));
             vf_store(u + f, w);
             total = vf_fma(w, vf_load(sums->mass + f), total);
         }
-        mass[r] = sums->mass[0] == 0 ? 0 : sum_of_lanes(total);
+        state[r].sum = sums->mass[0] == 0 ? 0 : sum_of_lanes(total);
     }
 }
 

@@ -96,8 +96,9 @@ typedef struct attn_feature_kernels {
     void (*decay)(attn_feature_sums *sums, const float *keep);
     void (*add_key)(attn_feature_sums *sums, const float *keep, const float *phi, const float *v);
     /* u (rows, features): log2 of the features of queries. On return what to weigh the values with,
-     * and in mass (rows) what to divide by: 0 for a row that has seen no key, else at least 1. */
-    void (*weigh)(const attn_feature_sums *sums, float *u, int rows, float *mass);
+     * and in state (rows) the maximum that the weights are relative to and the sum to divide by: 0
+     * for a row that has seen no key, else at least 1. */
+    void (*weigh)(const attn_feature_sums *sums, float *u, int rows, attn_row_state *state);
     /* out (columns) = the values weighed with w (features). */
     void (*read)(const attn_feature_sums *sums, const float *w, float *out);
 } attn_feature_kernels;

@@ -49,12 +49,9 @@ attn_status attn_fused_phase(attn_plan *plan, const attn_machine *machine, const
     if (__builtin_mul_overflow(runs, tiles_a_run, &tiles))
         return attn_error_set(error, ATTN_INVALID, "batch",
                               "batch, heads and n make more tiles than can be counted");
-    plan->phases[plan->phase_count++] = (attn_phase){
-        .name = name,
-        .tiles = tiles,
-        .tile_ns = pairs * pair_ns / (double)tiles + TILE_OPEN_NS,
-    };
-    return ATTN_OK;
+    const attn_phase phase = {
+        .name = name, .tiles = tiles, .tile_ns = pairs * pair_ns / (double)tiles + TILE_OPEN_NS};
+    return attn_plan_append(plan, phase, error);
 }
 
 static int64_t runs_a_head(const attn_plan *plan)

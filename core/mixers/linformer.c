@@ -126,10 +126,11 @@ static size_t project_bytes(const attn_plan *plan)
            plan->kernels->shorten_bytes((int)plan->shape.d + (int)plan->shape.dv);
 }
 
-static void add_draw_phase(attn_plan *plan)
+static attn_status add_draw_phase(attn_plan *plan, attn_error *error)
 {
-    plan->phases[plan->phase_count++] = (attn_phase){
+    const attn_phase draw = {
         .name = "draw", .tiles = plan->params.k, .tile_ns = (double)plan->shape.m * DRAW_NS};
+    return attn_plan_append(plan, draw, error);
 }
 
 static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
@@ -152,7 +153,7 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     plan->shared_bytes = layout_of(plan).total * sizeof(float);
     warn_if_stretched(plan);
     if (params->projection == ATTN_GAUSSIAN)
-        add_draw_phase(plan);
+        status = add_draw_phase(plan, error);
     /* A coefficient times a row of K and of V costs what a query-key pair does; a mean adds each
      * row once. */
     double m = (double)shape->m, heads = (double)shape->batch * (double)shape->kv_heads;

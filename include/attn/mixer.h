@@ -5,8 +5,8 @@
  *   k   (batch, kv_heads, m, d)     keys;   query head h reads kv head h / (heads / kv_heads)
  *   v   (batch, kv_heads, m, dv)    values
  *   out (batch, heads, n, dv)       the answer
- * A variant is one file under core/mixers that ends in one `const attn_mixer`, and one line in
- * mixers.def. */
+ * A variant is a file under core/mixers that ends in one `const attn_mixer`, more where it holds
+ * several ideas, and one line in mixers.def. */
 #ifndef ATTN_MIXER_H
 #define ATTN_MIXER_H
 
@@ -26,7 +26,8 @@ enum {
 
 typedef struct attn_mix_io {
     attn_view q, k, v; /* read */
-    attn_view out;     /* written, every row of it; rows that see no key become 0 */
+    attn_view out;     /* written, every row of it; rows that see no key become 0. Where it overlaps
+                          q, k or v answers are wrong: a mixer may read them after it wrote */
     void *shared;      /* plan->shared_bytes, ATTN_ALIGN-aligned, the same for every tile */
     uint64_t *scores;  /* NULL, or as many slots as the longest phase has tiles: each tile adds the
                           number of query-key scores it computed to its slot */

@@ -7,6 +7,8 @@
 #ifndef ATTN_PLAN_H
 #define ATTN_PLAN_H
 
+#include "attn/status.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,7 +76,7 @@ typedef struct attn_phase {
 } attn_phase;
 
 enum {
-    ATTN_MAX_PHASES = 4
+    ATTN_MAX_PHASES = 280 /* performer answers queries in as many as 256 */
 };
 
 struct attn_mixer;
@@ -98,6 +100,10 @@ float attn_default_scale(int64_t d);
 
 /* Defaults for queries of `d` columns, nothing masked. */
 void attn_mix_params_init(attn_mix_params *params, int64_t d);
+
+/* Put a phase behind those there are. ATTN_INTERNAL when there is no room for it: a mixer knows
+ * beforehand how many it may need. */
+attn_status attn_plan_append(attn_plan *plan, attn_phase phase, attn_error *error);
 
 /* Sum over phases of tiles * tile_ns: one core's time for the whole plan. */
 double attn_plan_ns(const attn_plan *plan);

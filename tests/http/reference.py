@@ -149,6 +149,47 @@ def performer(q, k, v, omega, causal=False, lengths=None, key_mask=None, scale=N
     return out.reshape(np.shape(q)[:-1] + (v4.shape[3],))
 
 
+def mixed(x):
+    """SplitMix64's finaliser."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return x ^ (x >> np.uint64(31))
+
+
+def drawn_bits(seed, stream, count):
+    """53 random bits of each of the stream's first elements, by seed, stream and position alone."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        stream_key = mixed(np.full(1, seed, np.uint64) + golden) + np.uint64(stream + 1) * golden
+        return mixed(mixed(stream_key) + np.arange(1, count + 1, dtype=np.uint64) * golden) >> \
+            np.uint64(11)
+
+
+def drawn_normals(seed, stream, count):
+    """Box and Muller's."""
+    radius = np.sqrt(-2 * np.log((drawn_bits(seed, 2 * stream, count) + np.uint64(1)) * 2.0**-53))
+    return radius * np.cos(2 * np.pi * drawn_bits(seed, 2 * stream + 1, count) * 2.0**-53)
+
+
+def directions(features, d, seed=0, orthogonal=True, norm="chi"):
+    """Performer's directions: Gaussian rows g, or in blocks of d of them, with t_k what is left of
+    row k from column k on and H_k the reflection that takes e_k to it or its negative,
+    |g_i| (or sqrt(d)) H_0 ... H_(i - 1) t_i / |t_i| (Stewart 1980)."""
+    drawn = drawn_normals(seed, 2, features * d).astype(np.float32).astype(np.float64)
+    omega = drawn.reshape(features, d)
+    for first in range(0, features if orthogonal else 0, d):
+        block = omega[first:first + d]
+        lengths = np.linalg.norm(block, axis=1) if norm == "chi" else np.full(len(block), d**0.5)
+        turned = np.eye(d)
+        for i, tail in enumerate(np.triu(block)):
+            mirror = tail.copy()
+            mirror[i] += np.copysign(np.linalg.norm(tail), tail[i])
+            row = turned @ (tail / np.linalg.norm(tail))
+            turned -= 2 * np.outer(turned @ mirror, mirror) / (mirror @ mirror)
+            block[i] = lengths[i] * row
+    return omega
+
+
 def as_rank_4(x):
     """The tensor as float64 (batch, heads, rows, columns)."""
     x = np.asarray(x, dtype=np.float64)

@@ -113,6 +113,30 @@ class Numbers(VariantCase):
                 other, _ = self.by_json(backend, qkv, {**params, "seed": 1234})
                 self.assertNotEqual(got.tolist(), other.tolist())
 
+    def test_directions_of_the_formula(self):
+        """Drawn, they answer as the formula's do; wide enough for several ranges at the end."""
+        for d, params in ((8, {}), (8, {"features": 40, "orthogonal": False, "seed": 5}),
+                          (8, {"features": 43, "norm": "sqrt", "seed": 2**53 - 1}),
+                          (257, {"features": 300, "seed": 7}),
+                          (1030, {"features": 33, "orthogonal": False}),
+                          (300, {"features": 4000, "seed": 8})):
+            qkv = [samples.normal(i, 130, d) / (2 if i < 2 else 1) for i in range(3)]
+            omega = reference.directions(**{"features": 256, "d": d, **params})
+            for causal in (False, True):
+                with self.subTest(d=d, params=params, causal=causal):
+                    wanted, bound = expected("performer", {}, {"omega": omega}, qkv, causal=causal)
+                    got = self.by_query("performer", qkv, params, causal=str(causal).lower())
+                    self.assertLessEqual(np.abs(got - wanted).max(), bound)
+
+    def test_directions_are_orthogonal(self):
+        for features, d, norm in ((20, 8, "chi"), (8, 8, "sqrt"), (5, 30, "chi"), (1, 1, "chi")):
+            with self.subTest(features=features, d=d, norm=norm):
+                omega = reference.directions(features, d, norm=norm)
+                for first in range(0, features, d):
+                    block = omega[first:first + d]
+                    unit = block / np.linalg.norm(block, axis=1, keepdims=True)
+                    np.testing.assert_allclose(unit @ unit.T, np.eye(len(block)), atol=1e-12)
+
     def test_defaults(self):
         qkv = [samples.normal(i, 2, 700, 8) for i in range(3)]
         written = {"window": {"window": 256},
