@@ -224,7 +224,8 @@ static void wrong_tensors(void)
     refuses_tensors(R(2), list, 4, ATTN_INVALID, "has the shape [2, 3, 1], expected [2, any]");
     static const char *const strange[] = {"attn.q.lora_A.weight", "base_model.model.attn.q.weight",
                                           "base_model.model.attn.q.lora_A.default.weight",
-                                          "base_model.model.attn.q.lora_magnitude_vector", "base_model.model..lora_A.weight"};
+                                          "base_model.model.attn.q.lora_magnitude_vector",
+                                          "base_model.model..lora_A.weight"};
     for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
         list[0] = pairs[0];
         list[0].name = strange[i];

@@ -3,7 +3,6 @@
  * It is as hostile as the files: a file is named plainly, so it lies in the folder; every tensor of
  * the map must be in its file. Sorted by file, the map costs one opening a shard and one search a
  * tensor. */
-#include "attn/quote.h"
 #include "model/document.h"
 #include "model/weights_files.h"
 

@@ -1,5 +1,4 @@
 /* Taking tensors out of a checkpoint: of the expected shape, finite, as stored or as float32. */
-#include "attn/quote.h"
 #include "model/weights_files.h"
 
 #include <endian.h>
