@@ -2,7 +2,7 @@
 #ifndef ATTN_VEC_AVX2_H
 #define ATTN_VEC_AVX2_H
 
-#include <immintrin.h>
+#include "kernels/vec_x86.h"
 
 typedef __m256 vf;    /* floats */
 typedef __m256 vmask; /* all bits of a lane set, or none */
@@ -11,8 +11,6 @@ enum {
     VF_LANES = 8,
     VF_ROWS = 4, /* 4 x 3 accumulators, 3 panel vectors and a broadcast fill the 16 registers */
 };
-
-#define VF_INLINE static inline __attribute__((always_inline))
 
 VF_INLINE vf vf_load(const float *from)
 {
@@ -83,11 +81,16 @@ VF_INLINE vf vf_lane_numbers(void)
     return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7);
 }
 
-/* x * 2^n, where `n_bits` holds the integer n in the low bits of each lane: adds to the exponent
- * and knows nothing of overflow. */
-VF_INLINE vf vf_add_exponent(vf x, vf n_bits)
+/* table[n mod 8], where `n_bits` holds the integer n in the low bits of each lane. */
+VF_INLINE vf vf_lookup(const float table[8], vf n_bits)
 {
-    __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(n_bits), 23);
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), _mm256_castps_si256(n_bits));
+}
+
+/* The bits of x plus n eighths of an exponent; knows nothing of overflow. */
+VF_INLINE vf vf_add_eighths(vf x, vf n_bits)
+{
+    __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(n_bits), 20);
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), shifted));
 }
 
@@ -99,6 +102,23 @@ VF_INLINE vmask vf_between(vf x, vf low, vf high)
 VF_INLINE vf vf_select(vmask mask, vf yes, vf no)
 {
     return _mm256_blendv_ps(no, yes, mask);
+}
+
+/* The first `count` lanes. */
+VF_INLINE vmask vf_first(int count)
+{
+    return _mm256_cmp_ps(vf_lane_numbers(), vf_set((float)count), _CMP_LT_OQ);
+}
+
+/* Lanes outside the mask are not read and become 0. */
+VF_INLINE vf vf_load_masked(const float *from, vmask mask)
+{
+    return _mm256_maskload_ps(from, _mm256_castps_si256(mask));
+}
+
+VF_INLINE void vf_store_masked(float *to, vf x, vmask mask)
+{
+    _mm256_maskstore_ps(to, _mm256_castps_si256(mask), x);
 }
 
 /* r[i] lane j becomes r[j] lane i. */

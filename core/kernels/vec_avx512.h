@@ -2,7 +2,7 @@
 #ifndef ATTN_VEC_AVX512_H
 #define ATTN_VEC_AVX512_H
 
-#include <immintrin.h>
+#include "kernels/vec_x86.h"
 
 typedef __m512 vf;       /* floats */
 typedef __mmask16 vmask; /* a bit a lane */
@@ -11,8 +11,6 @@ enum {
     VF_LANES = 16,
     VF_ROWS = 8, /* 8 x 3 accumulators, 3 panel vectors and a broadcast: 28 of 32 registers */
 };
-
-#define VF_INLINE static inline __attribute__((always_inline))
 
 VF_INLINE vf vf_load(const float *from)
 {
@@ -83,11 +81,17 @@ VF_INLINE vf vf_lane_numbers(void)
     return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-/* x * 2^n, where `n_bits` holds the integer n in the low bits of each lane: adds to the exponent
- * and knows nothing of overflow. */
-VF_INLINE vf vf_add_exponent(vf x, vf n_bits)
+/* table[n mod 8], where `n_bits` holds the integer n in the low bits of each lane. */
+VF_INLINE vf vf_lookup(const float table[8], vf n_bits)
 {
-    __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(n_bits), 23);
+    __m512d twice = _mm512_broadcast_f64x4(_mm256_castps_pd(_mm256_loadu_ps(table)));
+    return _mm512_permutexvar_ps(_mm512_castps_si512(n_bits), _mm512_castpd_ps(twice));
+}
+
+/* The bits of x plus n eighths of an exponent; knows nothing of overflow. */
+VF_INLINE vf vf_add_eighths(vf x, vf n_bits)
+{
+    __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(n_bits), 20);
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), shifted));
 }
 
@@ -99,6 +103,23 @@ VF_INLINE vmask vf_between(vf x, vf low, vf high)
 VF_INLINE vf vf_select(vmask mask, vf yes, vf no)
 {
     return _mm512_mask_blend_ps(mask, no, yes);
+}
+
+/* The first `count` lanes. */
+VF_INLINE vmask vf_first(int count)
+{
+    return (vmask)((1U << count) - 1);
+}
+
+/* Lanes outside the mask are not read and become 0. */
+VF_INLINE vf vf_load_masked(const float *from, vmask mask)
+{
+    return _mm512_maskz_loadu_ps(mask, from);
+}
+
+VF_INLINE void vf_store_masked(float *to, vf x, vmask mask)
+{
+    _mm512_mask_storeu_ps(to, mask, x);
 }
 
 /* r[i] lane j becomes r[j] lane i. */
