@@ -12,4 +12,5 @@ const attn_kernels attn_kernels_avx2 = {
     .shorten_bytes = shorten_bytes,
     .shorten = shorten,
     .features = &attn_features_avx2,
+    .scan = &attn_scan_avx2,
 };

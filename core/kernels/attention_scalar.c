@@ -131,4 +131,5 @@ const attn_kernels attn_kernels_scalar = {
     .shorten_bytes = shorten_bytes,
     .shorten = shorten,
     .features = &attn_features_scalar,
+    .scan = &attn_scan_scalar,
 };

@@ -1,16 +1,17 @@
 /* The table of kernels an instruction set offers.
  *
- * attention_scalar.c and features_scalar.c are the truth: plain loops that define what correct
- * means. An overlay, attention_<isa>.c and features_<isa>.c, does the same work with that ISA's
- * vectors; the CPU is asked which ones it can run before any is called. A new ISA is one
- * vec_<isa>.h (its vocabulary), those two files, its flags in the Makefile, and a case in
- * kernels.c. */
+ * attention_scalar.c, features_scalar.c and scan_scalar.c are the truth: plain loops that define
+ * what correct means. An overlay, attention_<isa>.c, features_<isa>.c and scan_<isa>.c, does the
+ * same work with that ISA's vectors; the CPU is asked which ones it can run before any is called. A
+ * new ISA is one vec_<isa>.h (its vocabulary), those three files, its flags in the Makefile, and a
+ * case in kernels.c. */
 #ifndef ATTN_KERNELS_H
 #define ATTN_KERNELS_H
 
 #include "attn/arena.h"
 #include "attn/machine.h"
 #include "attn/status.h"
+#include "kernels/scan.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,7 +71,8 @@ typedef struct attn_shortening {
 } attn_shortening;
 
 enum {
-    ATTN_LANES = 16 /* features and columns of running sums are padded to a multiple of this */
+    ATTN_LANES = 16 /* features and columns of running sums, and channels of a scan's state, are
+                       padded to a multiple of this */
 };
 
 /* Performer's running sums over keys: for every feature the largest exponent so far and, relative
@@ -117,6 +119,7 @@ typedef struct attn_kernels {
     size_t (*shorten_bytes)(int columns);
     attn_status (*shorten)(const attn_shortening *shortening, attn_arena *scratch);
     const attn_feature_kernels *features;
+    const attn_scan_kernels *scan;
 } attn_kernels;
 
 /* The table of an instruction set, or NULL when this CPU (or this build) lacks it. */
@@ -124,11 +127,14 @@ const attn_kernels *attn_kernels_find(attn_isa isa);
 
 extern const attn_kernels attn_kernels_scalar;
 extern const attn_feature_kernels attn_features_scalar;
+extern const attn_scan_kernels attn_scan_scalar;
 #ifdef __x86_64__
 extern const attn_kernels attn_kernels_avx2;
 extern const attn_feature_kernels attn_features_avx2;
+extern const attn_scan_kernels attn_scan_avx2;
 extern const attn_kernels attn_kernels_avx512;
 extern const attn_feature_kernels attn_features_avx512;
+extern const attn_scan_kernels attn_scan_avx512;
 #endif
 
 #endif
