@@ -139,7 +139,7 @@ static void check_against(const scan_case *c, attn_isa isa, const char *what, co
 static void check_vector(const char *name, scan_case *c, const attn_kernels *k,
                          const double *convolved, const double *answer)
 {
-    char conv[200], scan[200];
+    char conv[300], scan[300];
     snprintf(conv, sizeof conv, "conv of %s", name);
     snprintf(scan, sizeof scan, "scan of %s", name);
     scan_answer conv_bounds = scan_expect_conv(c), scan_bounds = scan_expect(c);

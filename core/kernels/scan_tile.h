@@ -107,13 +107,13 @@ static void convolve(const attn_conv *v, ptrdiff_t first, ptrdiff_t last)
 }
 
 /* One position of a vector of channels. */
-typedef struct stride {
+typedef struct pace {
     float d[VF_LANES] __attribute__((aligned(VF_LANES * sizeof(float)))); /* D_t */
     float added[VF_LANES]; /* what the state grows by, before B */
     float y[VF_LANES];     /* the answer before the gate */
-} stride;
+} pace;
 
-static void open_walk(const attn_scan *s, const chunk *k, ptrdiff_t c, int lanes, stride *w)
+static void open_walk(const attn_scan *s, const chunk *k, ptrdiff_t c, int lanes, pace *w)
 {
     const vf bias = s->dt_bias ? load_part(s->dt_bias + c, lanes) : vf_set(0);
     const vf skip = s->skip ? load_part(s->skip + c, lanes) : vf_set(0);
@@ -135,7 +135,7 @@ typedef struct ahead {
 
 /* `states` states from the n-th on through the chunk. */
 VF_INLINE void advance(const attn_scan *s, const chunk *k, ptrdiff_t lane, int n, int states,
-                       const ahead *next, stride *w)
+                       const ahead *next, pace *w)
 {
     vf decay[TOGETHER], state[TOGETHER];
     const float *a = s->a + lane + n * ATTN_LANES;
@@ -161,8 +161,7 @@ VF_INLINE void advance(const attn_scan *s, const chunk *k, ptrdiff_t lane, int n
 }
 
 /* All states; `next` is where the next vector of channels begins. */
-static void advance_all(const attn_scan *s, const chunk *k, ptrdiff_t lane, ptrdiff_t next,
-                        stride *w)
+static void advance_all(const attn_scan *s, const chunk *k, ptrdiff_t lane, ptrdiff_t next, pace *w)
 {
     const ahead arrays[] = {{s->x + next, s->x_stride},
                             {s->dt + next, s->dt_stride},
@@ -176,7 +175,7 @@ static void advance_all(const attn_scan *s, const chunk *k, ptrdiff_t lane, ptrd
         advance(s, k, lane, n, 1, &arrays[n % count], w);
 }
 
-static void close_walk(const attn_scan *s, const chunk *k, ptrdiff_t c, int lanes, const stride *w)
+static void close_walk(const attn_scan *s, const chunk *k, ptrdiff_t c, int lanes, const pace *w)
 {
     for (int r = 0; r < k->count; r++) {
         vf y = vf_load(w[r].y);
@@ -188,7 +187,7 @@ static void close_walk(const attn_scan *s, const chunk *k, ptrdiff_t c, int lane
 
 static void scan_lanes(const attn_scan *s, const chunk *k, ptrdiff_t c, ptrdiff_t last)
 {
-    stride w[CHUNK];
+    pace w[CHUNK];
     const int lanes = lanes_of(c, last);
     const ptrdiff_t lane = c / ATTN_LANES * s->states * ATTN_LANES + c % ATTN_LANES;
     open_walk(s, k, c, lanes, w);
@@ -215,6 +214,7 @@ static void scan(const attn_scan *s, ptrdiff_t first, ptrdiff_t last)
     vf_restore_mode(mode);
 }
 
+/* Independent sums, and an argument that changes, so that nothing waits or is left out. */
 static float exponentials(int64_t count)
 {
     const vf step = vf_set(0x1p-20F);

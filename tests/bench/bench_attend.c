@@ -12,6 +12,7 @@
 #include "attn/blas.h"
 #include "server/bench/targets.h"
 #include "tests/bench/support/peer.h"
+#include "tests/bench/support/scan.h"
 #include "tests/bench/support/table.h"
 
 #include <stdio.h>
@@ -312,6 +313,9 @@ static void run(bench *b, const attn_machine *machines, int machine_count)
         bench_print_line(&b->lines[i]);
     print_sgemm(b);
     print_errors(b);
+    bench_scan_head(REPETITIONS);
+    for (int i = 0; i < machine_count; i++)
+        bench_scan_print(&machines[i], REPETITIONS);
     print_peer(b);
 }
 
