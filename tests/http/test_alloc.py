@@ -16,6 +16,7 @@ import time
 import unittest
 from unittest import mock
 
+import checkpoints
 import client
 import exposition
 import numpy as np
@@ -51,8 +52,9 @@ class Control:
         self.file.close()
 
 
-@unittest.skipUnless(os.path.exists(PRELOAD), "a sanitizer has the allocator to itself")
-class Allocation(unittest.TestCase):
+class Base(unittest.TestCase):
+    """A daemon under failing allocations, and what must hold after each."""
+
     @classmethod
     def setUpClass(cls):
         cls.control = Control()
@@ -107,6 +109,9 @@ class Allocation(unittest.TestCase):
     def check_json(self, answer):
         self.assertIsInstance(answer.json, dict)
 
+
+@unittest.skipUnless(os.path.exists(PRELOAD), "a sanitizer has the allocator to itself")
+class Allocation(Base):
     def test_attend(self):
         self.each_failure(lambda: self.daemon.post("/v1/attend", GOOD), self.check_output)
 
@@ -181,10 +186,48 @@ class Allocation(unittest.TestCase):
                                         {"Content-Type": "application/json"}), self.check_output)
 
 
-def start(control):
+@unittest.skipUnless(os.path.exists(PRELOAD), "a sanitizer has the allocator to itself")
+class ModelAllocation(Base):
+    """The same daemon with a model, which is loaded, asked and unloaded."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        checkpoints.save(os.path.join(cls.folder.name, "m"), checkpoints.Checkpoint(
+            {"model_type": "layer", "hidden_size": 8, "num_attention_heads": 2},
+            checkpoints.attention(1, 8, 2)))
+        cls.control = Control()
+        cls.daemon = start(cls.control, "--model-dir", cls.folder.name, "--model-control",
+                           "explicit")
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def check_refusal(self, answer):
+        self.assertIn(answer.status, (429, 503), str(answer))
+        if answer.body:
+            self.assertTrue(answer.json["error"])
+
+    def change(self, action):
+        return self.daemon.post(f"/v2/repository/models/m/{action}", {"parameters": {}})
+
+    def test_load_and_unload(self):
+        self.each_failure(lambda: self.change("load"), self.check_json)
+        self.each_failure(lambda: self.daemon.get("/v1/models/m"), self.check_json)
+        self.each_failure(
+            lambda: self.daemon.post("/v1/attend", {"model": "m", "input": [[1] * 8]}),
+            self.check_json)
+        self.each_failure(lambda: self.change("unload"), self.check_json)
+        self.each_failure(lambda: self.daemon.post("/v2/repository/index", {"ready": True}),
+                          lambda answer: self.assertEqual(answer.json, []))
+
+
+def start(control, *flags):
     """A daemon whose allocations the control can make fail."""
     with mock.patch.dict(os.environ, LD_PRELOAD=PRELOAD, FAIL_ALLOC=control.file.name):
-        return client.Daemon()
+        return client.Daemon(*flags)
 
 
 def answer_of(ask):

@@ -16,6 +16,9 @@ import numpy as np
 import safetensors
 
 HIDDEN = 8
+ROWS = 64
+ROWS_OF_PROBE = 4096
+LONG_MS = 1000
 CLIENTS = 8
 RELOADS = 100
 CYCLES = 200
@@ -65,9 +68,9 @@ class Control(unittest.TestCase):
         self.addCleanup(self.models.close)
         self.daemon = None
 
-    def start(self, control="explicit", **options):
+    def start(self, control="explicit", workers=2, flags=()):
         self.daemon = client.Daemon("--model-dir", self.models.path, "--model-control", control,
-                                    **options)
+                                    *flags, workers=workers)
         self.addCleanup(self.stop)
         return self.daemon
 
@@ -197,7 +200,7 @@ class Start(Control):
 
 class Explicit(Control):
     def test_server(self):
-        self.start(workers=2)
+        self.start()
         server = self.daemon.get("/v2").json
         self.assertEqual((server["name"], server["extensions"]), ("attnd", ["model_repository"]))
         self.assertTrue(server["version"])
@@ -389,43 +392,104 @@ class Together(Control):
             self.changed(name, "unload")
         self.assertEqual(set(self.states().values()), {"UNAVAILABLE"})
 
+    def ask(self, rows, name="m"):
+        return safetensors.post(self.daemon, {"input": rows}, {"model": name, "backend": "exact"},
+                                safetensors.TYPE)
+
+    def factor_of(self, answer, base):
+        """The one factor that every number of the answer was multiplied with, or what it was."""
+        if answer.status != 200:
+            return str(answer)
+        output, _ = safetensors.answer_of(answer)
+        factor = np.float32(np.rint(output[0, 0] / base[0, 0]))
+        return float(factor) if np.array_equal(output, base * factor) else "mixed"
+
     def test_replies_are_wholly_from_old_or_new_weights(self):
         self.models.write("m", factor=1.0)
         self.start("none", workers=2)
-        row = np.arange(1, HIDDEN + 1, dtype=np.float32)
-        if self.ask(row)[0] == 404:
-            self.skipTest("SKIP: this version runs no models")
-        stop, seen, wrong = threading.Event(), set(), []
+        rows = np.random.default_rng(1).standard_normal((ROWS, HIDDEN)).astype(np.float32)
+        base, _ = safetensors.answer_of(self.ask(rows))
+        stop, seen = threading.Event(), set()
 
         def work(_):
             while not stop.is_set():
-                status, output = self.ask(row)
-                factors = set((np.asarray(output, np.float64) / row).ravel()) if output else {None}
-                if status == 200 and len(factors) == 1:
-                    seen.update(factors)
-                else:
-                    wrong.append((status, factors))
+                seen.add(self.factor_of(self.ask(rows), base))
 
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(CLIENTS)]
-        for thread in threads:
-            thread.start()
-        try:
-            for i in range(2, RELOADS + 2):
-                self.models.write("m", factor=float(i))
-                self.rescan()
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-        self.assertEqual(wrong, [])
+        def reload(_):
+            try:
+                for i in range(2, RELOADS + 2):
+                    self.models.write("m", factor=float(i))
+                    self.rescan()
+            finally:
+                stop.set()
+
+        run_all(lambda i: (work if i else reload)(i), CLIENTS + 1)
         self.assertLessEqual(seen, {float(i) for i in range(1, RELOADS + 2)})
         self.assertGreater(len(seen), 1)
-        self.assertEqual(self.ask(row)[1], (row * (RELOADS + 1)).tolist())
+        self.assertEqual(self.factor_of(self.ask(rows), base), RELOADS + 1)
+        loads = self.daemon.log_text().count('"model loaded"')
+        self.assertEqual(loads, RELOADS + 1)
 
-    def ask(self, row):
-        """One row alone: attention sees only itself, so the answer is the row times the factor."""
-        answer = self.daemon.post("/v1/attend", {"model": "m", "input": [row.tolist()]})
-        return answer.status, answer.json["output"][0] if answer.status == 200 else None
+    def begin_long(self):
+        """A request that uses the model for a while, begun; its answers come to the list."""
+        answers = []
+        rows = np.random.default_rng(2).standard_normal((self.long_rows(), HIDDEN))
+        thread = threading.Thread(target=lambda: answers.append(self.ask(rows)))
+        thread.start()
+        self.until(lambda: self.active() > 0 or answers, "the request begins")
+        return thread, answers
+
+    def long_rows(self):
+        """So many that they take about a second on this build."""
+        probe = self.ask(np.ones((ROWS_OF_PROBE, HIDDEN)))
+        _, told = safetensors.answer_of(probe)
+        took_ms = max(told["timing"]["compute_ms"], 0.1)
+        return int(ROWS_OF_PROBE * (LONG_MS / took_ms) ** 0.5)
+
+    def active(self):
+        families = exposition.parse(self.daemon.get("/metrics").body.decode())
+        return exposition.value(families, "attnd_queue_depth")
+
+    def test_an_unload_lets_a_request_finish(self):
+        self.models.write("m")
+        self.start(workers=1)
+        self.changed("m", "load")
+        thread, answers = self.begin_long()
+        self.changed("m", "unload")
+        refused = self.ask(np.ones((1, HIDDEN)))
+        thread.join()
+        self.assertEqual(answers[0].status, 200, str(answers[0]))
+        self.assertEqual(refused.status, 404, str(refused))
+        self.assertEqual(self.gauges("attnd_model_bytes"), {"m": 0})
+
+    def end_among_changes(self, *flags):
+        """SIGTERM while a request runs, a load and an unload wait; what all three were told."""
+        self.models.write("m")
+        self.start(workers=1, flags=flags)
+        self.changed("m", "load")
+        thread, answers = self.begin_long()
+        changes = []
+        threads = [thread] + [threading.Thread(target=lambda a=action: changes.append(
+            self.change("m", a).status)) for action in ("load", "unload")]
+        for other in threads[1:]:
+            other.start()
+            self.until(lambda: self.model("m")["state"] == "UNAVAILABLE" or other is threads[1],
+                       "the unload has begun")
+        self.daemon.send_signal()
+        for other in threads:
+            other.join()
+        self.stop()
+        return answers[0].status, changes
+
+    def test_term_waits_for_changes(self):
+        status, changes = self.end_among_changes()
+        self.assertEqual((status, changes), (200, [200, 200]))
+
+    def test_term_does_not_wait_for_ever(self):
+        status, changes = self.end_among_changes("--drain-timeout-s", "0")
+        self.assertIn(status, (200, 503))
+        self.assertLessEqual(set(changes), {200, 503})
+        self.assertEqual(len(changes), 2)
 
 
 def run_all(work, count):
