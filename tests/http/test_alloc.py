@@ -206,7 +206,9 @@ class ModelAllocation(Base):
         cls.folder.cleanup()
 
     def check_refusal(self, answer):
-        self.assertIn(answer.status, (429, 503), str(answer))
+        """400 as well: out of memory for a long key, jansson drops a byte of it and goes on, and a
+        number that follows clears errno; so a load may find a key or tensor missing."""
+        self.assertIn(answer.status, (400, 429, 503), str(answer))
         if answer.body:
             self.assertTrue(answer.json["error"])
 
