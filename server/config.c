@@ -14,6 +14,8 @@
 typedef enum kind {
     TEXT,
     INT,
+    REAL,
+    BOOL,
 } kind;
 
 typedef struct setting {
@@ -32,7 +34,10 @@ static const setting settings[] = {
 #undef SETTING
 };
 enum {
-    SETTINGS = sizeof settings / sizeof *settings
+    SETTINGS = sizeof settings / sizeof *settings,
+    KEY_BYTES = 64,
+    FLAG_BYTES = KEY_BYTES + 8,
+    NUMBER_BYTES = 32,
 };
 
 static const char *key_at(int index)
@@ -56,16 +61,16 @@ static attn_status unknown(const char *where, const char *key, attn_error *error
 }
 
 /* "max_body_bytes" as the flag "--max-body-bytes". */
-static void print_flag(char flag[72], const char *key)
+static void print_flag(char flag[FLAG_BYTES], const char *key)
 {
-    snprintf(flag, 72, "--%s", key);
+    snprintf(flag, FLAG_BYTES, "--%s", key);
     for (char *c = flag + 2; *c; c++)
         *c = *c == '_' ? '-' : *c;
 }
 
 static attn_status unknown_variable(const char *entry, const char *key, attn_error *error)
 {
-    char nearest[72];
+    char nearest[FLAG_BYTES];
     snprintf(nearest, sizeof nearest, "%s", srv_nearest(key, key_at));
     for (char *c = nearest; *c; c++)
         *c = (char)toupper((unsigned char)*c);
@@ -76,7 +81,7 @@ static attn_status unknown_variable(const char *entry, const char *key, attn_err
 
 static attn_status unknown_flag(const char *typed, const char *key, attn_error *error)
 {
-    char nearest[72];
+    char nearest[FLAG_BYTES];
     print_flag(nearest, srv_nearest(key, key_at));
     return attn_error_set(error, ATTN_INVALID, key,
                           "command line: unknown flag %.40s; the nearest is %s", typed, nearest);
@@ -109,10 +114,45 @@ static attn_status set_int(srv_config *config, const setting *s, const char *whe
     return ATTN_OK;
 }
 
+static attn_status set_real(srv_config *config, const setting *s, const char *where,
+                            const char *value, attn_error *error)
+{
+    char *end;
+    double number = strtod(value, &end);
+    bool whole = end != value && *end == '\0';
+    if (!whole || !(number >= (double)s->least && number <= (double)s->most))
+        return attn_error_set(error, ATTN_INVALID, s->key,
+                              "%s: %s is \"%.40s\", expected a number from %lld to %lld", where,
+                              s->key, value, s->least, s->most);
+    *(double *)(void *)((char *)config + s->offset) = number;
+    return ATTN_OK;
+}
+
+static attn_status set_bool(srv_config *config, const setting *s, const char *where,
+                            const char *value, attn_error *error)
+{
+    bool yes = strcmp(value, "true") == 0;
+    if (!yes && strcmp(value, "false") != 0)
+        return attn_error_set(error, ATTN_INVALID, s->key,
+                              "%s: %s is \"%.40s\", expected true or false", where, s->key, value);
+    *(bool *)(void *)((char *)config + s->offset) = yes;
+    return ATTN_OK;
+}
+
 static attn_status set(srv_config *config, const setting *s, const char *where, const char *value,
                        attn_error *error)
 {
-    return (s->kind == TEXT ? set_text : set_int)(config, s, where, value, error);
+    switch (s->kind) {
+    case TEXT:
+        return set_text(config, s, where, value, error);
+    case INT:
+        return set_int(config, s, where, value, error);
+    case REAL:
+        return set_real(config, s, where, value, error);
+    case BOOL:
+        break;
+    }
+    return set_bool(config, s, where, value, error);
 }
 
 static attn_status read_fallbacks(srv_config *config, attn_error *error)
@@ -130,13 +170,19 @@ static attn_status read_member(srv_config *config, const char *path, const char 
     const setting *s = find(key);
     if (!s)
         return unknown(path, key, error);
-    char number[32];
+    char number[NUMBER_BYTES];
+    srv_text text = srv_text_lend(number, sizeof number);
     if (json_is_string(value))
         return set(config, s, path, json_string_value(value), error);
-    if (!json_is_integer(value))
-        return attn_error_set(error, ATTN_INVALID, key, "%s: %s is neither a string nor an integer",
-                              path, key);
-    snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+    if (json_is_integer(value))
+        srv_text_int(&text, json_integer_value(value));
+    else if (json_is_boolean(value))
+        srv_text_string(&text, json_is_true(value) ? "true" : "false");
+    else if (json_is_real(value))
+        srv_text_real(&text, json_real_value(value));
+    else
+        return attn_error_set(error, ATTN_INVALID, key,
+                              "%s: %s is neither a string, a number nor true or false", path, key);
     return set(config, s, path, number, error);
 }
 
@@ -171,15 +217,15 @@ static attn_status read_file(srv_config *config, const char *path, attn_error *e
 }
 
 /* "ATTND_MAX_BODY_BYTES=…" becomes the key max_body_bytes; false for other variables. */
-static bool environment_key(const char *entry, char key[64])
+static bool environment_key(const char *entry, char key[KEY_BYTES])
 {
     static const char prefix[] = "ATTND_";
     const char *equals = strchr(entry, '=');
     if (!equals || strncmp(entry, prefix, sizeof prefix - 1) != 0)
         return false;
     size_t length = (size_t)(equals - entry) - (sizeof prefix - 1);
-    if (length >= 64)
-        length = 63;
+    if (length >= KEY_BYTES)
+        length = KEY_BYTES - 1;
     for (size_t i = 0; i < length; i++)
         key[i] = (char)tolower((unsigned char)entry[sizeof prefix - 1 + i]);
     key[length] = '\0';
@@ -199,7 +245,7 @@ static const char *environment_file(char *const *environment)
 static attn_status read_environment(srv_config *config, char *const *environment, attn_error *error)
 {
     for (char *const *entry = environment; *entry; entry++) {
-        char key[64];
+        char key[KEY_BYTES];
         if (!environment_key(*entry, key) || strcmp(key, "config") == 0)
             continue;
         const setting *s = find(key);
@@ -219,14 +265,14 @@ typedef struct arguments {
 } arguments;
 
 /* "--max-body-bytes" or "--max-body-bytes=…" becomes max_body_bytes; the value, if any, follows. */
-static bool flag_key(const char *argument, char key[64], const char **value)
+static bool flag_key(const char *argument, char key[KEY_BYTES], const char **value)
 {
     if (strncmp(argument, "--", 2) != 0)
         return false;
     const char *equals = strchr(argument, '=');
     size_t length = equals ? (size_t)(equals - argument - 2) : strlen(argument + 2);
-    if (length >= 64)
-        length = 63;
+    if (length >= KEY_BYTES)
+        length = KEY_BYTES - 1;
     for (size_t i = 0; i < length; i++)
         key[i] = argument[i + 2] == '-' ? '_' : argument[i + 2];
     key[length] = '\0';
@@ -238,7 +284,7 @@ static bool flag_key(const char *argument, char key[64], const char **value)
 static attn_status read_flags(arguments *a, char *const *list, attn_error *error)
 {
     for (; *list; list++) {
-        char key[64];
+        char key[KEY_BYTES];
         const char *value;
         if (!flag_key(*list, key, &value))
             return attn_error_set(error, ATTN_INVALID, *list,
@@ -295,9 +341,27 @@ void srv_config_help(FILE *out)
 {
     for (int i = 0; i < SETTINGS; i++) {
         const setting *s = &settings[i];
-        char flag[72];
+        char flag[FLAG_BYTES];
         print_flag(flag, s->key);
         fprintf(out, "  %-22s %s [%s]\n", flag, s->help, s->fallback);
+    }
+}
+
+static void print_value(const setting *s, const void *value, srv_text *text)
+{
+    switch (s->kind) {
+    case TEXT:
+        srv_text_json(text, value);
+        break;
+    case INT:
+        srv_text_int(text, *(const int64_t *)value);
+        break;
+    case REAL:
+        srv_text_real(text, *(const double *)value);
+        break;
+    case BOOL:
+        srv_text_string(text, *(const bool *)value ? "true" : "false");
+        break;
     }
 }
 
@@ -309,10 +373,7 @@ void srv_config_print(const srv_config *config, FILE *out)
         srv_text_string(&text, i ? ",\n  " : "{\n  ");
         srv_text_json(&text, settings[i].key);
         srv_text_string(&text, ": ");
-        if (settings[i].kind == TEXT)
-            srv_text_json(&text, value);
-        else
-            srv_text_int(&text, *(const int64_t *)value);
+        print_value(&settings[i], value, &text);
     }
     srv_text_string(&text, "\n}\n");
     fputs(text.failed ? "out of memory\n" : text.data, out);

@@ -15,6 +15,8 @@ enum {
 
 typedef char srv_config_TEXT[SRV_CONFIG_TEXT];
 typedef int64_t srv_config_INT;
+typedef double srv_config_REAL;
+typedef bool srv_config_BOOL;
 
 typedef struct srv_config {
 #define SETTING(member, kind, fallback, least, most, help) srv_config_##kind member;

@@ -1,6 +1,7 @@
 /* attnd: the command line, and the order in which the daemon's parts start and stop. */
 #include "attn/blas.h"
 #include "attn/mixer.h"
+#include "attn/route.h"
 #include "server/attend/source.h"
 #include "server/bench/bench.h"
 #include "server/healthcheck.h"
@@ -73,6 +74,7 @@ static attn_status start(srv_server *server, attn_error *error)
     if (status != ATTN_OK)
         return status;
     int64_t wanted = server->config.workers ? server->config.workers : server->machine.cores;
+    srv_experience_open(&server->experience);
     server->workers = (int)(wanted < SRV_MAX_WORKERS ? wanted : SRV_MAX_WORKERS);
     int64_t limit = server->config.memory_limit_bytes;
     server->budget.limit = limit ? (size_t)limit : server->machine.memory_bytes / 4 * 3;
@@ -155,6 +157,10 @@ static attn_status check_together(const srv_config *config, attn_error *error)
         return attn_error_set(error, ATTN_INVALID, "short_below",
                               "short_below is %lld, expected at most long_above, which is %lld",
                               (long long)config->short_below, (long long)config->long_above);
+    attn_policy policy;
+    if (!attn_policy_find(config->policy, &policy))
+        return attn_error_set(error, ATTN_INVALID, "policy",
+                              "policy is \"%s\", expected guidance or cost", config->policy);
     attn_status status = srv_listen_check(config->listen, "listen", error);
     if (status == ATTN_OK && config->admin_listen[0])
         status = srv_listen_check(config->admin_listen, "admin_listen", error);

@@ -49,6 +49,8 @@ static srv_problem_id id_of(attn_status status)
         return SRV_PROBLEM_INVALID;
     case ATTN_UNSUPPORTED:
         return SRV_PROBLEM_UNSUPPORTED;
+    case ATTN_INFEASIBLE:
+        return SRV_PROBLEM_INFEASIBLE;
     case ATTN_NOT_FOUND:
         return SRV_PROBLEM_NOT_FOUND;
     case ATTN_NO_MEMORY:

@@ -38,14 +38,14 @@ const char *srv_format_name(srv_format format)
     return format == SRV_FORMAT_SAFETENSORS ? "safetensors" : "json";
 }
 
-static void count_error(srv_metrics *m, const srv_account *a)
+static void count_errors(srv_metrics *m, const srv_account *a)
 {
-    if (!a->sampled_rows)
-        return;
-    srv_metrics_observe(m, SRV_METRIC_APPROXIMATION_ERROR, a->relative_error,
-                        SRV_LABELS(a->backend));
-    srv_metrics_add(m, SRV_METRIC_APPROXIMATION_SAMPLES, (double)a->sampled_rows,
-                    SRV_LABELS(a->backend));
+    for (int i = 0; i < a->measured_count; i++) {
+        const srv_measured *measured = &a->measured[i];
+        const char *const *backend = SRV_LABELS(measured->backend);
+        srv_metrics_observe(m, SRV_METRIC_APPROXIMATION_ERROR, measured->relative_error, backend);
+        srv_metrics_add(m, SRV_METRIC_APPROXIMATION_SAMPLES, (double)measured->rows, backend);
+    }
 }
 
 /* A plan answers no tokens, and is no work. */
@@ -67,7 +67,7 @@ static void count_work(const srv_request *request)
     srv_metrics_observe(m, SRV_METRIC_REQUEST_WORKSPACE, (double)a->workspace_bytes, backend);
     srv_metrics_observe(m, SRV_METRIC_COST_PREDICTION_RATIO, a->compute_s / a->predicted_s,
                         backend);
-    count_error(m, a);
+    count_errors(m, a);
 }
 
 /* The job may have ended well or not; what counts is that nobody waits for it any more. */

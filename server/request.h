@@ -10,6 +10,17 @@
 #include "server/routes.h"
 #include "server/server.h"
 
+enum {
+    SRV_MEASURED_MAX = 8
+};
+
+/* A backend's answer held against exact attention. */
+typedef struct srv_measured {
+    const char *backend;
+    int64_t rows;          /* of the answer that were sampled */
+    double relative_error; /* of those, in L2 */
+} srv_measured;
+
 /* What is known about the work, for the log line and the metrics; filled by the endpoint. */
 typedef struct srv_account {
     const char *backend, *rule;             /* static strings; NULL: no backend ran */
@@ -18,8 +29,8 @@ typedef struct srv_account {
     int64_t tokens;                         /* query rows answered */
     double parse_s, queue_s, compute_s, serialize_s, predicted_s;
     size_t workspace_bytes;
-    int64_t sampled_rows;  /* held against exact attention; 0: none were */
-    double relative_error; /* of those, in L2 */
+    srv_measured measured[SRV_MEASURED_MAX]; /* in the order in which they were tried */
+    int measured_count;
 } srv_account;
 
 enum {

@@ -164,7 +164,7 @@ static void check_plan(const srv_decision *decision, const srv_call *call)
 
 static void decide(const srv_options *options)
 {
-    static const srv_server server = {
+    static srv_server server = {
         .workers = 2,
         .config = {.short_below = 4096, .long_above = 32768},
         .machine = {.cores = 2,
@@ -180,7 +180,7 @@ static void decide(const srv_options *options)
     static srv_decision decision;
     attn_status status = srv_call_from_shape(&call, &(srv_inputs){0}, options, &error);
     if (status == ATTN_OK)
-        status = srv_decide(&decision, &server, &call, &inputs, options, &error);
+        status = srv_decide(&decision, &server, &call, &inputs, options, true, &error);
     if (status == ATTN_OK)
         check_plan(&decision, &call);
     else

@@ -45,7 +45,8 @@ static attn_facts facts_of(int64_t n, bool long_range, bool locality)
                         .long_range = long_range,
                         .locality = locality,
                         .short_below = 4096,
-                        .long_above = 32768};
+                        .long_above = 32768,
+                        .vector_scan = true};
 }
 
 enum {
@@ -147,7 +148,7 @@ static void every_chain_in_every_circumstance(void)
             bool fallback;
             int expected = expected_choice(rule, eligible, &fallback);
             fill(candidates, eligible);
-            attn_choice choice = attn_route_guidance(&facts, candidates, BACKENDS);
+            attn_choice choice = attn_route(&facts, candidates, BACKENDS);
             CHECK(choice.index == expected, "n = %lld, eligible %#x: chose %d, expected %d",
                   (long long)rule->n, eligible, choice.index, expected);
             CHECK(strcmp(choice.rule, fallback ? "fallback" : rule->name) == 0,
@@ -170,7 +171,7 @@ static void the_next_of_the_chain_follows(void)
         for (int step = 0; rule->chain[step]; step++) {
             attn_candidate candidates[BACKENDS];
             fill(candidates, eligible);
-            attn_choice choice = attn_route_guidance(&facts, candidates, BACKENDS);
+            attn_choice choice = attn_route(&facts, candidates, BACKENDS);
             CHECK(choice.index == index_of(rule->chain[step]), "n = %lld, step %d: %s, expected %s",
                   (long long)rule->n, step, choice.index < 0 ? "none" : backends[choice.index],
                   rule->chain[step]);
@@ -188,7 +189,7 @@ static void the_client_is_obeyed_or_refused(void)
             char reason[160];
             facts.backend = backends[named];
             fill(candidates, eligible);
-            attn_choice choice = attn_route_guidance(&facts, candidates, BACKENDS);
+            attn_choice choice = attn_route(&facts, candidates, BACKENDS);
             int expected = eligible >> named & 1 ? named : NONE;
             snprintf(reason, sizeof reason, "the request names %s", facts.backend);
             CHECK(choice.index == expected, "%s, eligible %#x: chose %d", facts.backend, eligible,
@@ -210,7 +211,7 @@ static void an_unknown_name_chooses_nothing(void)
         attn_facts facts = facts_of(10, false, false);
         facts.backend = names[i];
         fill(candidates, ALL);
-        attn_choice choice = attn_route_guidance(&facts, candidates, BACKENDS);
+        attn_choice choice = attn_route(&facts, candidates, BACKENDS);
         CHECK(choice.index == NONE, "\"%s\" chose %d", names[i], choice.index);
     }
 }
@@ -220,14 +221,14 @@ static void a_choice_among_few(void)
     attn_candidate candidates[BACKENDS];
     attn_facts facts = facts_of(8192, false, false);
     fill(candidates, ALL);
-    CHECK(attn_route_guidance(&facts, candidates, 0).index == NONE, "no candidates, no choice");
-    attn_choice choice = attn_route_guidance(&facts, candidates, 1);
+    CHECK(attn_route(&facts, candidates, 0).index == NONE, "no candidates, no choice");
+    attn_choice choice = attn_route(&facts, candidates, 1);
     CHECK(choice.index == EXACT && strcmp(choice.rule, "medium") == 0,
           "exact alone ends the chain: %d by %s", choice.index, choice.rule);
     CHECK(!candidates[1].chosen && !candidates[1].why_not[0], "beyond count nothing is touched");
     candidates[0].eligible = false;
-    CHECK(attn_route_guidance(&facts, candidates, 1).index == NONE, "one, and it cannot");
-    choice = attn_route_guidance(&facts, candidates + 2, 1);
+    CHECK(attn_route(&facts, candidates, 1).index == NONE, "one, and it cannot");
+    choice = attn_route(&facts, candidates + 2, 1);
     CHECK(choice.index == 0 && strcmp(choice.rule, "fallback") == 0,
           "sparse is in no chain: %d by %s", choice.index, choice.rule);
 }
@@ -244,10 +245,12 @@ static void thresholds_are_configuration(void)
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         attn_candidate candidates[BACKENDS];
-        attn_facts facts = {
-            .n = list[i].n, .short_below = list[i].short_below, .long_above = list[i].long_above};
+        attn_facts facts = {.n = list[i].n,
+                            .short_below = list[i].short_below,
+                            .long_above = list[i].long_above,
+                            .vector_scan = true};
         fill(candidates, ALL);
-        attn_choice choice = attn_route_guidance(&facts, candidates, BACKENDS);
+        attn_choice choice = attn_route(&facts, candidates, BACKENDS);
         CHECK(strcmp(choice.rule, list[i].rule) == 0, "%lld in %lld..%lld is %s, expected %s",
               (long long)list[i].n, (long long)list[i].short_below, (long long)list[i].long_above,
               choice.rule, list[i].rule);
@@ -265,9 +268,9 @@ static void a_pure_function_of_facts(void)
         fill(given, eligible);
         fill(once, eligible);
         fill(twice, eligible);
-        attn_choice first = attn_route_guidance(&facts, once, BACKENDS);
-        attn_route_guidance(&facts, twice, BACKENDS);
-        attn_choice second = attn_route_guidance(&facts, twice, BACKENDS);
+        attn_choice first = attn_route(&facts, once, BACKENDS);
+        attn_route(&facts, twice, BACKENDS);
+        attn_choice second = attn_route(&facts, twice, BACKENDS);
         CHECK(first.index == second.index && strcmp(first.rule, second.rule) == 0 &&
                   strcmp(first.reason, second.reason) == 0,
               "rule %d: asked again, chose %d by %s", r, second.index, second.rule);

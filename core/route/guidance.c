@@ -1,6 +1,6 @@
 /* The guidance policy: exact while it is cheap, linear backends for the middle, recurrent state for
  * the very long, low rank where the very long needs distant keys. */
-#include "attn/route.h"
+#include "route/ranking.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -54,46 +54,27 @@ static int find(const attn_candidate *candidates, int count, const char *name)
     return -1;
 }
 
-static int first_eligible(const length_rule *rule, const attn_candidate *candidates, int count)
+/* In a chain a recurrence stands for speed, which only the vector scan has. */
+static bool suits_chain(const attn_facts *facts, const attn_candidate *c)
 {
+    return c->eligible && (facts->vector_scan || !c->recurrent);
+}
+
+void attn_rank_by_guidance(const attn_facts *facts, const attn_candidate *candidates, int count,
+                           attn_ranking *ranking)
+{
+    const length_rule *rule = rule_for(facts);
+    *ranking = (attn_ranking){.rule = rule->name};
+    explain_length(facts, ranking->reason, sizeof ranking->reason);
     for (const char *const *name = rule->chain; *name; name++) {
         int i = find(candidates, count, *name);
-        if (i >= 0 && candidates[i].eligible)
-            return i;
+        if (i >= 0 && suits_chain(facts, &candidates[i]))
+            ranking->index[ranking->count++] = i;
     }
-    return -1;
-}
-
-static void mark(attn_choice *choice, attn_candidate *candidates, int count)
-{
-    for (int i = 0; i < count; i++) {
-        attn_candidate *c = &candidates[i];
-        c->chosen = i == choice->index;
-        if (!c->chosen && c->eligible)
-            snprintf(c->why_not, sizeof c->why_not, "rule %s prefers %s", choice->rule,
-                     choice->index < 0 ? "none" : candidates[choice->index].name);
-    }
-}
-
-attn_choice attn_route_guidance(const attn_facts *facts, attn_candidate *candidates, int count)
-{
-    attn_choice choice = {.index = -1};
-    if (facts->backend) {
-        choice.rule = "explicit";
-        choice.index = find(candidates, count, facts->backend);
-        if (choice.index >= 0 && !candidates[choice.index].eligible)
-            choice.index = -1;
-        snprintf(choice.reason, sizeof choice.reason, "the request names %s", facts->backend);
-    } else {
-        const length_rule *rule = rule_for(facts);
-        choice.rule = rule->name;
-        choice.index = first_eligible(rule, candidates, count);
-        explain_length(facts, choice.reason, sizeof choice.reason);
-        for (int i = 0; i < count && choice.index < 0; i++) {
-            choice.rule = "fallback";
-            choice.index = candidates[i].eligible ? i : -1;
-        }
-    }
-    mark(&choice, candidates, count);
-    return choice;
+    if (ranking->count)
+        return;
+    ranking->rule = "fallback";
+    for (int i = 0; i < count; i++)
+        if (candidates[i].eligible)
+            ranking->index[ranking->count++] = i;
 }

@@ -11,6 +11,7 @@
 #include "attn/dtype.h"
 #include "server/admission.h"
 #include "server/attend/decision.h"
+#include "server/attend/estimate.h"
 #include "server/attend/reply.h"
 #include "server/attend/source.h"
 #include "server/clock.h"
@@ -52,6 +53,7 @@ typedef struct attend {
     srv_decision decision;
     attn_frame frame;
     float *out;
+    size_t shared_bytes; /* of the workspace that tiles share, what was used at most */
     attn_deviation deviation;
     srv_output output;
     srv_part *pieces; /* of the printed output */
@@ -94,8 +96,8 @@ static bool reserve(attend *a)
     srv_request *request = a->request;
     const attn_shape *s = &a->call.shape;
     double bytes = (double)output_count(s) * sizeof(float) +
-                   (double)srv_decision_chosen(&a->decision)->predicted_bytes +
-                   (double)srv_source_bytes(a->source) + (double)request->body_room;
+                   (double)srv_decision_bytes(&a->decision) + (double)srv_source_bytes(a->source) +
+                   (double)request->body_room;
     if (a->call.key_mask)
         bytes += (double)s->batch * (double)s->m;
     if (returns_output(a) && request->wanted == SRV_FORMAT_JSON)
@@ -142,9 +144,10 @@ static attn_status decide(attend *a, attn_error *error)
         return attn_error_set(error, ATTN_INVALID, "adapter",
                               "adapter goes with a model, and the request names none");
     status = read_call(a, error);
+    srv_estimate_plan(&a->call, a->request, &a->options);
     if (status == ATTN_OK)
-        status =
-            srv_decide(&a->decision, a->request->server, &a->call, &a->inputs, &a->options, error);
+        status = srv_decide(&a->decision, a->request->server, &a->call, &a->inputs, &a->options,
+                            a->plan_only, error);
     return status;
 }
 
@@ -164,7 +167,7 @@ static float *data_of(const srv_tensor *tensor)
 static bool open_frame(attend *a)
 {
     const attn_shape *s = &a->call.shape;
-    size_t shared = attn_program_shared_bytes(srv_decision_program(&a->decision));
+    size_t shared = srv_decision_shared_bytes(&a->decision);
     a->out = malloc((size_t)output_count(s) * sizeof *a->out);
     float **data = a->frame.data;
     data[ATTN_ARRAY_Q] = data_of(a->inputs.q);
@@ -218,23 +221,46 @@ static bool next_slice(attend *a, attn_phase *phase)
     return true;
 }
 
+static bool next_compute(attend *a, attn_phase *phase);
+
+/* The answer is farther from exact attention than the client allows: compute it once more by the
+ * next backend. */
+static bool try_next(attend *a, attn_phase *phase)
+{
+    double bound = a->call.max_relative_error;
+    if (!srv_decision_move_on(&a->decision, a->deviation.relative_l2, bound))
+        return refuse(a, srv_problem_make(SRV_PROBLEM_INFEASIBLE, "hints.max_relative_error",
+                                          "%s is %.3g from exact attention, max_relative_error is "
+                                          "%.3g, and there is nothing else to try; allow more, or "
+                                          "leave the choice of the backend to attnd",
+                                          srv_decision_chosen(&a->decision)->name,
+                                          a->deviation.relative_l2, bound));
+    a->stage = READ;
+    return next_compute(a, phase);
+}
+
 static bool next_compute(attend *a, attn_phase *phase)
 {
     const attn_program *program = srv_decision_program(&a->decision);
+    size_t shared = attn_program_shared_bytes(program);
     double print_ns = (double)output_count(&a->call.shape) * PRINT_NS_PER_FLOAT;
     if (a->stage != COMPUTE) {
         a->stage = COMPUTE;
         a->phase = -1;
         a->job.scratch_bytes = attn_program_scratch_bytes(program);
+        a->shared_bytes = shared > a->shared_bytes ? shared : a->shared_bytes;
     }
     if (++a->phase < attn_program_phases(program)) {
         *phase = attn_program_phase(program, a->phase);
         a->job.remaining_ns = print_ns + attn_program_remaining_ns(program, a->phase + 1);
         return true;
     }
+    a->deviation = attn_program_deviation(program, &a->frame);
+    srv_estimate_note(&a->call, a->request, srv_decision_chosen(&a->decision)->name, a->deviation);
+    if (!srv_estimate_is_allowed(&a->call, a->deviation))
+        return try_next(a, phase);
     a->stage = PRINT;
     a->computed_ns = srv_now_ns();
-    a->deviation = attn_program_deviation(program, &a->frame);
     a->job.scratch_bytes = 0;
     a->job.remaining_ns = 0;
     *phase = (attn_phase){"print", a->piece_count, print_ns / (double)a->piece_count};
@@ -351,10 +377,7 @@ static void fill_account(attend *a)
     account->compute_s = (double)(a->computed_ns - a->read_ns) * 1e-9;
     account->serialize_s = (double)(now - a->computed_ns) * 1e-9;
     account->predicted_s = srv_decision_chosen(&a->decision)->predicted_ms * 1e-3;
-    account->workspace_bytes =
-        a->job.workspace_bytes + attn_program_shared_bytes(srv_decision_program(&a->decision));
-    account->sampled_rows = a->deviation.rows;
-    account->relative_error = a->deviation.relative_l2;
+    account->workspace_bytes = a->job.workspace_bytes + a->shared_bytes;
 }
 
 /* On the worker: giving gigabytes back would hold up the loop. */
@@ -385,6 +408,7 @@ static void done(srv_job *job)
                            .decision = &a->decision,
                            .call = &a->call,
                            .plan_only = a->plan_only,
+                           .deviation = a->deviation,
                            .output = returns_output(a) && !a->plan_only ? &a->output : NULL,
                            .data = a->out,
                            .pieces = a->pieces,

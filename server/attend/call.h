@@ -14,15 +14,17 @@ typedef struct srv_inputs {
 typedef struct srv_call {
     /* With a model, what it reads and writes are one head's rows of `hidden` columns. */
     attn_shape shape;
-    attn_mix_params params;  /* borrows the options' lengths and the key_mask below; with a model
-                                only  the mask, and a scale the client gave */
-    const attn_model *model; /* borrowed; NULL: a raw call */
-    int adapter;             /* index; -1: none */
-    bool forward_only;       /* a model that only reads from left to right will do */
-    int64_t longest;         /* valid keys of the longest batch row: the n of the routing rules */
-    int rank;                /* of q, and so of the answer */
-    uint8_t *key_mask;       /* owned; NULL without one */
-    attn_sampling sampling;  /* how many rows to hold against exact attention: 0 unless asked to */
+    attn_mix_params params;    /* borrows the options' lengths and the key_mask below; with a model
+                                  only  the mask, and a scale the client gave */
+    const attn_model *model;   /* borrowed; NULL: a raw call */
+    int adapter;               /* index; -1: none */
+    bool forward_only;         /* a model that only reads from left to right will do */
+    int64_t longest;           /* valid keys of the longest batch row: the n of the routing rules */
+    int rank;                  /* of q, and so of the answer */
+    uint8_t *key_mask;         /* owned; NULL without one */
+    attn_sampling sampling;    /* how many rows to hold against exact attention; 0: none */
+    bool wants_estimate;       /* the client asked for it by measure_error */
+    double max_relative_error; /* what the client allows; 0: anything */
 } srv_call;
 
 /* From tensors. Errors name the tensor or option at fault. srv_call_free ends the call whatever

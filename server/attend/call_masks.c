@@ -96,9 +96,6 @@ attn_status srv_call_read_masks(srv_call *call, const srv_tensor *key_mask,
     attn_status status = read_lengths(call, options, error);
     if (status == ATTN_OK)
         status = read_key_mask(call, key_mask, error);
-    if (srv_options_bool(options, SRV_FIELD_MEASURE_ERROR, false))
-        call->sampling = (attn_sampling){
-            .rows = ATTN_SAMPLES, .seed = (uint64_t)srv_options_int(options, SRV_FIELD_SEED, 0)};
     find_longest(call);
     return status;
 }

@@ -22,7 +22,8 @@ bool srv_backend_exists(const char *name)
 /* One of them on its way. */
 typedef struct proposal {
     const char *name;
-    bool exact, trained;
+    bool exact, trained, recurrent;
+    bool measurable;
     bool is_named;
     bool covers; /* a linformer's projection reaches the sequence's end; any other backend */
 } proposal;
@@ -30,7 +31,11 @@ typedef struct proposal {
 static attn_candidate *append(srv_candidates *candidates, const proposal *p)
 {
     attn_candidate *candidate = &candidates->all[candidates->count++];
-    *candidate = (attn_candidate){.name = p->name, .trained = p->trained};
+    *candidate = (attn_candidate){.name = p->name,
+                                  .trained = p->trained,
+                                  .exact = p->exact,
+                                  .recurrent = p->recurrent,
+                                  .measurable = p->measurable};
     return candidate;
 }
 
@@ -64,6 +69,13 @@ static attn_status check_cover(const proposal *p, const srv_call *call, attn_err
                           (long long)call->longest);
 }
 
+/* Exact attention is held against itself only when somebody asks for it. */
+static const attn_sampling *sampling_of(const proposal *p, const srv_call *call)
+{
+    static const attn_sampling none = {0};
+    return p->exact && !call->wants_estimate ? &none : &call->sampling;
+}
+
 static bool names(const char *named, const char *name)
 {
     return named && strcmp(named, name) == 0;
@@ -80,6 +92,7 @@ static attn_status fill_raw(srv_candidates *candidates, const srv_server *server
             .name = (*m)->name,
             .exact = exact,
             .trained = exact,
+            .measurable = !exact,
             .is_named = names(named, (*m)->name),
             .covers =
                 strcmp((*m)->name, "linformer") != 0 ||
@@ -91,7 +104,7 @@ static attn_status fill_raw(srv_candidates *candidates, const srv_server *server
         attn_status planned = check_cover(&p, call, &refusal);
         if (planned == ATTN_OK)
             planned = attn_program_attend(program, &server->machine, *m, params, &call->shape,
-                                          &call->sampling, &refusal);
+                                          sampling_of(&p, call), &refusal);
         status = settle(candidate, server, &p, *program, planned, &refusal, error);
     }
     return status;
@@ -131,8 +144,8 @@ static attn_status check_backend(const srv_call *call, const attn_model_backend 
 }
 
 static attn_status plan_backend(attn_program **program, const srv_server *server,
-                                const srv_call *call, int index, const srv_options *options,
-                                attn_error *error)
+                                const srv_call *call, int index, const attn_sampling *sampling,
+                                const srv_options *options, attn_error *error)
 {
     const attn_model_backend *backend = &attn_model_info_of(call->model)->backends[index];
     attn_model_call run = {.backend = index,
@@ -141,7 +154,7 @@ static attn_status plan_backend(attn_program **program, const srv_server *server
                            .n = call->shape.n,
                            .mix = backend->mix,
                            .scale_given = srv_options_given(options, SRV_FIELD_SCALE),
-                           .sampling = call->sampling};
+                           .sampling = *sampling};
     attn_status status = check_backend(call, backend, options, error);
     if (status == ATTN_OK && strcmp(attn_model_info_of(call->model)->type, "layer") != 0)
         status = refuse_params(options, error);
@@ -179,13 +192,16 @@ static attn_status fill_model(srv_candidates *candidates, const srv_server *serv
                               attn_error *error)
 {
     const attn_model_info *info = attn_model_info_of(call->model);
+    bool layer = strcmp(info->type, "layer") == 0;
     attn_status status = ATTN_OK;
     for (int i = 0; i < info->backend_count && status == ATTN_OK; i++) {
         const attn_model_backend *b = &info->backends[i];
         const proposal p = {
             .name = b->name,
-            .exact = (b->traits & ATTN_EXACT) != 0,
+            .exact = layer && (b->traits & ATTN_EXACT),
             .trained = b->trained,
+            .recurrent = (b->traits & ATTN_RECURRENT) != 0,
+            .measurable = layer && !(b->traits & (ATTN_RECURRENT | ATTN_EXACT)),
             .is_named = names(named, b->name),
             .covers =
                 strcmp(b->name, "linformer") != 0 ||
@@ -196,7 +212,8 @@ static attn_status fill_model(srv_candidates *candidates, const srv_server *serv
         attn_error refusal = {0};
         attn_status planned = check_cover(&p, call, &refusal);
         if (planned == ATTN_OK)
-            planned = plan_backend(program, server, call, i, options, &refusal);
+            planned =
+                plan_backend(program, server, call, i, sampling_of(&p, call), options, &refusal);
         status = settle(candidate, server, &p, *program, planned, &refusal, error);
     }
     return status;
@@ -216,7 +233,7 @@ attn_status srv_candidates_fill(srv_candidates *candidates, const srv_server *se
 
 void srv_candidates_free(srv_candidates *candidates)
 {
-    for (int i = 0; i < SRV_MAX_CANDIDATES; i++)
+    for (int i = 0; i < ATTN_CANDIDATES_MAX; i++)
         attn_program_close(candidates->programs[i]);
     *candidates = (srv_candidates){.count = 0};
 }

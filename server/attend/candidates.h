@@ -6,13 +6,9 @@
 #include "server/attend/call.h"
 #include "server/server.h"
 
-enum {
-    SRV_MAX_CANDIDATES = 8
-};
-
 typedef struct srv_candidates {
-    attn_candidate all[SRV_MAX_CANDIDATES];
-    attn_program *programs[SRV_MAX_CANDIDATES]; /* owned; NULL for those that are not eligible */
+    attn_candidate all[ATTN_CANDIDATES_MAX];
+    attn_program *programs[ATTN_CANDIDATES_MAX]; /* owned; NULL for those that are not eligible */
     int count;
 } srv_candidates;
 

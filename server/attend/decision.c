@@ -1,6 +1,7 @@
 /* The name a client may give, the router's choice, and the answer's account of it. */
 #include "server/attend/decision.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,10 +49,29 @@ static attn_status read_backend(const srv_inputs *inputs, const srv_options *opt
     return ATTN_OK;
 }
 
-static attn_status refuse(const srv_candidates *candidates, const char *backend, attn_error *error)
+static const attn_candidate *fastest(const srv_candidates *candidates)
 {
+    const attn_candidate *best = NULL;
+    for (int i = 0; i < candidates->count; i++) {
+        const attn_candidate *c = &candidates->all[i];
+        if (c->eligible && (!best || c->predicted_ms < best->predicted_ms))
+            best = c;
+    }
+    return best;
+}
+
+static attn_status refuse(const srv_decision *decision, const attn_facts *facts, attn_error *error)
+{
+    const srv_candidates *candidates = &decision->candidates;
+    if (decision->choice.too_slow)
+        return attn_error_set(error, ATTN_INFEASIBLE, "hints.deadline_ms",
+                              "no backend of the rule is predicted to answer within deadline_ms "
+                              "%.6g; %s, the fastest there is, takes about %.3g ms: name it or "
+                              "allow more time",
+                              facts->deadline_ms, fastest(candidates)->name,
+                              fastest(candidates)->predicted_ms);
     for (int i = 0; i < candidates->count; i++)
-        if (backend && strcmp(candidates->all[i].name, backend) == 0)
+        if (facts->backend && strcmp(candidates->all[i].name, facts->backend) == 0)
             return attn_error_set(error, ATTN_UNSUPPORTED, "backend", "%s",
                                   candidates->all[i].why_not);
     return attn_error_set(error, ATTN_UNSUPPORTED, "backend",
@@ -59,25 +79,102 @@ static attn_status refuse(const srv_candidates *candidates, const char *backend,
                           candidates->all[0].name, candidates->all[0].why_not);
 }
 
-attn_status srv_decide(srv_decision *decision, const srv_server *server, const srv_call *call,
-                       const srv_inputs *inputs, const srv_options *options, attn_error *error)
+/* What earlier requests to the model tell about its backends. */
+static void recall(srv_candidates *candidates, srv_server *server, const srv_call *call,
+                   bool plan_only)
 {
-    srv_candidates *candidates = &decision->candidates;
+    for (int i = 0; call->model && call->max_relative_error > 0 && i < candidates->count; i++) {
+        attn_candidate *c = &candidates->all[i];
+        if (c->eligible && c->measurable)
+            c->hopeless = srv_experience_is_hopeless(&server->experience,
+                                                     attn_model_info_of(call->model)->name, c->name,
+                                                     call->max_relative_error, plan_only);
+    }
+}
+
+attn_status srv_decide(srv_decision *decision, srv_server *server, const srv_call *call,
+                       const srv_inputs *inputs, const srv_options *options, bool plan_only,
+                       attn_error *error)
+{
+    const srv_config *config = &server->config;
     attn_facts facts = {
         .n = call->longest,
         .long_range = srv_options_bool(options, SRV_FIELD_LONG_RANGE, false),
         .locality = srv_options_bool(options, SRV_FIELD_LOCALITY, false),
-        .short_below = server->config.short_below,
-        .long_above = server->config.long_above,
+        .deadline_ms = srv_options_real(options, SRV_FIELD_DEADLINE_MS, 0),
+        .max_relative_error = call->max_relative_error,
+        .short_below = config->short_below,
+        .long_above = config->long_above,
+        .require_trained = config->require_trained,
+        .vector_scan = server->machine.isa != ATTN_ISA_SCALAR,
     };
     *decision = (srv_decision){.choice = {.index = -1}};
     attn_status status = read_backend(inputs, options, &facts.backend, error);
     if (status == ATTN_OK)
-        status = srv_candidates_fill(candidates, server, call, options, facts.backend, error);
+        status =
+            srv_candidates_fill(&decision->candidates, server, call, options, facts.backend, error);
     if (status != ATTN_OK)
         return status;
-    decision->choice = attn_route_guidance(&facts, candidates->all, candidates->count);
-    return decision->choice.index < 0 ? refuse(candidates, facts.backend, error) : ATTN_OK;
+    /* Where no configuration names one, as in tests, it is the first. */
+    attn_policy_find(config->policy, &facts.policy);
+    decision->policy = facts.policy;
+    recall(&decision->candidates, server, call, plan_only);
+    decision->choice = attn_route(&facts, decision->candidates.all, decision->candidates.count);
+    decision->first = decision->choice.index;
+    return decision->first < 0 ? refuse(decision, &facts, error) : ATTN_OK;
+}
+
+bool srv_decision_move_on(srv_decision *decision, double relative_l2, double bound)
+{
+    attn_choice *choice = &decision->choice;
+    attn_candidate *left = &decision->candidates.all[choice->index];
+    decision->tried[decision->tried_count++] = (srv_tried){left->name, relative_l2};
+    if (decision->moves == choice->next_count)
+        return false;
+    left->chosen = false;
+    snprintf(left->why_not, sizeof left->why_not,
+             "tried: %.3g from exact attention, max_relative_error is %.3g", relative_l2, bound);
+    choice->index = choice->next[decision->moves++];
+    choice->rule = "error_bound";
+    attn_candidate *next = &decision->candidates.all[choice->index];
+    next->chosen = true;
+    next->why_not[0] = '\0';
+    snprintf(choice->reason, sizeof choice->reason,
+             "%s was %.3g from exact attention, max_relative_error is %.3g; %s follows", left->name,
+             relative_l2, bound, next->name);
+    return true;
+}
+
+/* The most that `bytes` says of the programs that may come to run. */
+static size_t most(const srv_decision *decision, size_t (*bytes)(const srv_decision *, int))
+{
+    const attn_choice *choice = &decision->choice;
+    size_t found = bytes(decision, decision->first);
+    for (int i = 0; i < choice->next_count; i++) {
+        size_t other = bytes(decision, choice->next[i]);
+        found = other > found ? other : found;
+    }
+    return found;
+}
+
+static size_t bytes_at(const srv_decision *decision, int index)
+{
+    return decision->candidates.all[index].predicted_bytes;
+}
+
+static size_t shared_at(const srv_decision *decision, int index)
+{
+    return attn_program_shared_bytes(decision->candidates.programs[index]);
+}
+
+size_t srv_decision_bytes(const srv_decision *decision)
+{
+    return most(decision, bytes_at);
+}
+
+size_t srv_decision_shared_bytes(const srv_decision *decision)
+{
+    return most(decision, shared_at);
 }
 
 void srv_decision_free(srv_decision *decision)
@@ -113,12 +210,32 @@ static void print_candidate(const attn_candidate *c, srv_text *text)
     srv_text_format(text, ", \"trained\": %s}", c->trained ? "true" : "false");
 }
 
+static void print_tried(const srv_decision *decision, srv_text *text)
+{
+    for (int i = 0; i < decision->tried_count; i++) {
+        const srv_tried *tried = &decision->tried[i];
+        srv_text_string(text, i ? ", {\"backend\": " : ", \"tried\": [{\"backend\": ");
+        srv_text_json(text, tried->backend);
+        srv_text_string(text, ", \"relative_l2\": ");
+        if (isfinite(tried->relative_l2))
+            srv_text_real(text, tried->relative_l2);
+        else
+            srv_text_string(text, "null");
+        srv_text_string(text, "}");
+    }
+    if (decision->tried_count)
+        srv_text_string(text, "]");
+}
+
 void srv_decision_print(const srv_decision *decision, srv_text *text)
 {
-    srv_text_string(text, "{\"policy\": \"guidance\", \"rule\": ");
+    srv_text_string(text, "{\"policy\": ");
+    srv_text_json(text, attn_policy_name(decision->policy));
+    srv_text_string(text, ", \"rule\": ");
     srv_text_json(text, decision->choice.rule);
     srv_text_string(text, ", \"reason\": ");
     srv_text_json(text, decision->choice.reason);
+    print_tried(decision, text);
     srv_text_string(text, ", \"considered\": [");
     for (int i = 0; i < decision->candidates.count; i++) {
         if (i > 0)

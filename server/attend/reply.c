@@ -3,10 +3,10 @@
 #include "server/attend/reply.h"
 
 #include "attn/safetensors.h"
+#include "server/attend/estimate.h"
 #include "server/attend/source.h"
 #include "server/clock.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
@@ -76,25 +76,19 @@ static void print_memory(const srv_reply *reply, srv_text *text)
 {
     const srv_decision *d = reply->decision;
     const attn_shape *s = &reply->call->shape;
-    srv_text_format(
-        text, "{\"workspace_bytes\": %zu, \"predicted_bytes\": %zu, \"exact_matrix_bytes\": ",
-        reply->request->account.workspace_bytes, srv_decision_chosen(d)->predicted_bytes);
+    srv_text_format(text,
+                    "{\"workspace_bytes\": %zu, \"predicted_bytes\": %zu, \"exact_matrix_bytes\": ",
+                    reply->request->account.workspace_bytes, srv_decision_bytes(d));
     srv_text_real(text, (double)s->n * (double)s->m * sizeof(float));
     srv_text_string(text, "}");
 }
 
-static bool wants_estimate(const srv_reply *reply)
+/* Only sampling for the metrics alone stays out of the answer. */
+static bool tells_estimate(const srv_reply *reply)
 {
-    return !reply->plan_only && srv_options_bool(reply->options, SRV_FIELD_MEASURE_ERROR, false);
-}
-
-/* A recurrent backend, or layer upon layer, approximates nothing. */
-static bool has_estimate(const srv_reply *reply)
-{
-    const attn_model *model = reply->call->model;
-    const char *name = srv_decision_chosen(reply->decision)->name;
-    return !model || (strcmp(attn_model_info_of(model)->type, "layer") == 0 &&
-                      strcmp(name, "mamba") != 0 && strcmp(name, "hybrid") != 0);
+    const srv_call *call = reply->call;
+    return !reply->plan_only &&
+           (call->wants_estimate || (call->max_relative_error > 0 && reply->deviation.rows > 0));
 }
 
 static void print_warnings(const srv_reply *reply, fields *f)
@@ -114,9 +108,11 @@ static void print_warnings(const srv_reply *reply, fields *f)
                             "tensors come from weights trained with it";
     if (attn_program_warning(srv_decision_program(d))[0])
         warnings[count++] = attn_program_warning(srv_decision_program(d));
-    if (wants_estimate(reply) && !has_estimate(reply))
-        warnings[count++] = "measure_error: there is no exact attention to hold mamba, hybrid or a "
-                            "model of several layers against";
+    bool asks = reply->call->wants_estimate || reply->call->max_relative_error > 0;
+    if (asks && !srv_estimate_exists(reply->call, chosen))
+        warnings[count++] =
+            "there is no exact attention to hold mamba, hybrid or a model of several "
+            "layers against: their error is neither measured nor bounded";
     srv_text *text = add_field(f, "warnings");
     srv_text_string(text, "[");
     for (int i = 0; i < count; i++) {
@@ -124,22 +120,6 @@ static void print_warnings(const srv_reply *reply, fields *f)
         srv_text_json(text, warnings[i]);
     }
     srv_text_string(text, "]");
-}
-
-/* An exact answer of nothing but zeros leaves no scale to measure on: then the distance is null. */
-static void print_error_estimate(const srv_reply *reply, srv_text *text)
-{
-    const srv_account *account = &reply->request->account;
-    if (!has_estimate(reply)) {
-        srv_text_string(text, "null");
-        return;
-    }
-    srv_text_string(text, "{\"relative_l2\": ");
-    if (isfinite(account->relative_error))
-        srv_text_real(text, account->relative_error);
-    else
-        srv_text_string(text, "null");
-    srv_text_format(text, ", \"rows_sampled\": %lld}", (long long)account->sampled_rows);
 }
 
 static void print_fields(const srv_reply *reply, fields *f)
@@ -153,8 +133,9 @@ static void print_fields(const srv_reply *reply, fields *f)
     print_warnings(reply, f);
     if (reply->plan_only)
         return;
-    if (wants_estimate(reply))
-        print_error_estimate(reply, add_field(f, "error_estimate"));
+    if (tells_estimate(reply))
+        srv_estimate_print(reply->call, srv_decision_chosen(reply->decision), reply->deviation,
+                           add_field(f, "error_estimate"));
     timing timings[TIMINGS];
     fill_timings(request, timings);
     print_timings(timings, add_field(f, "timing"));

@@ -12,6 +12,7 @@ typedef struct srv_reply {
     const srv_decision *decision;
     const srv_call *call;
     bool plan_only;
+    attn_deviation deviation;
     const srv_output *output; /* NULL when none is wanted */
     float *data;              /* output->data, malloc'ed; NULL once the answer took it over */
     srv_part *pieces;         /* the output as text, taken over */
