@@ -23,7 +23,9 @@ enum {
     MACHINES = 2,
     REPETITIONS = 9,
     AWKWARD_N = 1024, /* the round whose shapes the awkward ones are held against */
-    LONG_N = 16384,   /* where the variants are held against exact */
+    DENORMAL_N = 4096,
+    DENORMAL_HEADS = 2,
+    LONG_N = 16384, /* where the variants are held against exact */
     PADDED_BATCH = 3,
     PEER_N = 2048,
     PEER_HEADS = 8,
@@ -32,9 +34,11 @@ enum {
 
 static const int64_t round_sizes[] = {512, AWKWARD_N, 2048, 4096};
 static const int64_t padded_lengths[PADDED_BATCH] = {1024, 700, 333};
+static const double most_denormal_slowdown = 1.5;
 
 typedef struct bench {
     srv_bench_pool pool;
+    float *denormals; /* that many q, k or v */
     srv_executor *executors[MOST_WORKERS];
     int crew_count;
     srv_bench_task tasks[MOST_TASKS];
@@ -134,6 +138,31 @@ static void add_awkward(bench *b, const attn_machine *machine, const srv_bench_t
     }
 }
 
+/* A client may choose numbers that a processor handles by microcode: the same work on normal and on
+ * denormal q, k and v. */
+static void add_denormal(bench *b, const attn_machine *machine)
+{
+    const int64_t n = DENORMAL_N, heads = DENORMAL_HEADS;
+    const attn_shape shape = {1, heads, heads, n, n, 64, 64};
+    static const char *const backends[] = {"exact", "performer"};
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+        attn_mix_params params;
+        attn_mix_params_init(&params, shape.d);
+        params.features = K;
+        params.omega = b->pool.omega;
+        const srv_bench_task *normal = add_task(b, machine, backends[i], &shape, &params, 1);
+        srv_bench_task *task = add_task(b, machine, backends[i], &shape, &params, 1);
+        task->io.q.data = task->io.k.data = task->io.v.data = b->denormals;
+        snprintf(task->label, sizeof task->label, "%s %s full, denormal q, k, v",
+                 attn_isa_name(machine->isa), backends[i]);
+        add_line(b, &(bench_line){.of = task,
+                                  .to = normal,
+                                  .by_time = true,
+                                  .floor = 1 / most_denormal_slowdown,
+                                  .goal = 1});
+    }
+}
+
 static void open_round(bench *b)
 {
     for (int c = 0; c < b->crew_count; c++) {
@@ -153,6 +182,8 @@ static void add_round(bench *b, const attn_machine *machines, int machine_count,
         add_shape(b, machine, n, 128, true);
         if (n == AWKWARD_N)
             add_awkward(b, machine, d64, d128);
+        if (n == DENORMAL_N)
+            add_denormal(b, machine);
     }
 }
 
@@ -284,6 +315,17 @@ static void run(bench *b, const attn_machine *machines, int machine_count)
     print_peer(b);
 }
 
+/* The pool's normal numbers times 1e-40, all far below the least normal float; NULL without memory.
+ */
+static float *make_denormals(const srv_bench_pool *pool)
+{
+    const size_t count = (size_t)DENORMAL_HEADS * DENORMAL_N * 64;
+    float *numbers = aligned_alloc(ATTN_ALIGN, count * sizeof *numbers);
+    for (size_t i = 0; numbers && i < count; i++)
+        numbers[i] = pool->q[i] * 1e-40F;
+    return numbers;
+}
+
 static attn_status open_bench(bench *b, int cores, attn_error *error)
 {
     const size_t square = (size_t)SRV_BENCH_SGEMM_SIDE * SRV_BENCH_SGEMM_SIDE;
@@ -300,7 +342,9 @@ static attn_status open_bench(bench *b, int cores, attn_error *error)
         if (!b->executors[c])
             return error->status;
     }
-    return srv_bench_pool_open(&b->pool, &sizes, error);
+    attn_status status = srv_bench_pool_open(&b->pool, &sizes, error);
+    b->denormals = status == ATTN_OK ? make_denormals(&b->pool) : NULL;
+    return status == ATTN_OK && !b->denormals ? ATTN_NO_MEMORY : status;
 }
 
 static void close_bench(bench *b)
@@ -310,6 +354,7 @@ static void close_bench(bench *b)
     for (int c = 0; c < MOST_WORKERS; c++)
         srv_executor_close(b->executors[c]);
     srv_bench_pool_close(&b->pool);
+    free(b->denormals);
     free(b);
 }
 
