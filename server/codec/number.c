@@ -47,31 +47,38 @@ static inline uint64_t load_eight(const char *text)
     return le64toh(bytes);
 }
 
-/* A byte is a digit when neither adding 0x46 nor taking 0x30 away sets its top bit. */
-static inline bool are_digits(uint64_t bytes)
+/* How many of the eight bytes, from the lowest on, are digits: a byte is none when adding 0x46 or
+ * taking 0x30 away sets its top bit. What they carry only reaches bytes above the first such. */
+static inline int count_digits(uint64_t bytes)
 {
     uint64_t above = bytes + 0x4646464646464646, below = bytes - 0x3030303030303030;
-    return ((above | below) & 0x8080808080808080) == 0;
+    uint64_t others = (above | below) & 0x8080808080808080;
+    return others ? __builtin_ctzll(others) / 8 : 8;
 }
 
 /* Neighbours are joined: eight digits to four pairs, and the pairs, weighted, to their sum. */
-static inline uint64_t eight_digits(uint64_t bytes)
+static inline uint64_t join_eight(uint64_t digits)
 {
-    uint64_t digits = bytes - 0x3030303030303030;
     uint64_t pairs = digits * 10 + (digits >> 8);
     uint64_t odd = (pairs & 0x000000ff000000ff) * (100 + (1000000ull << 32));
     uint64_t even = ((pairs >> 16) & 0x000000ff000000ff) * (1 + (10000ull << 32));
     return (odd + even) >> 32;
 }
 
-/* Append the digits at `text` to *integer, which wraps when there are too many. */
+/* Append the digits at `text` to *integer, which wraps when there are too many. The last few are
+ * joined like eight, behind zeros: a loop over them would guess their number wrong. */
 static inline const char *take_digits(const char *text, const char *stop, uint64_t *integer)
 {
+    static const uint64_t weights[] = {1,      10,      100,      1000,     10000,
+                                       100000, 1000000, 10000000, 100000000};
     uint64_t sum = *integer;
-    for (uint64_t bytes; text < stop && are_digits(bytes = load_eight(text)); text += 8)
-        sum = sum * 100000000 + eight_digits(bytes);
-    for (; text < stop && is_digit(*text); text++)
-        sum = sum * 10 + (uint64_t)(*text - '0');
+    int count = 8;
+    for (; text < stop && count == 8; text += count) {
+        uint64_t bytes = load_eight(text), digits = bytes ^ 0x3030303030303030;
+        count = count_digits(bytes);
+        int half = 4 * (8 - count); /* shifting by 64 at once is undefined */
+        sum = sum * weights[count] + join_eight(digits << half << half);
+    }
     *integer = sum;
     return text;
 }
@@ -89,23 +96,19 @@ static const char *take_exponent(const char *text, const char *stop, int *expone
     return text > first ? text : NULL;
 }
 
-/* integer * 10^exponent with one rounding, or a little off where no float32 is near enough to care.
- * False when that cannot be told. */
+/* integer * 10^exponent, off by at most 2.5 units of the last place of a double: the integer, the
+ * power and the product are rounded. That matters only so near to the middle between two float32,
+ * where the 29 bits that go are 1000...0. False there, and where the power is beyond the table's
+ * exact ones. */
 static inline bool quick_value(uint64_t integer, int exponent, double *value)
 {
     if (exponent < -EXACT_POWER || exponent > EXACT_POWER)
         return false;
-    double near = (double)integer;
-    near = exponent < 0 ? near / power_of_ten(-exponent) : near * power_of_ten(exponent);
-    *value = near;
-    if (integer >> DBL_MANT_DIG == 0)
-        return true;
-    /* Two roundings: within 2.5 units of the last place, which matters only within that distance of
-     * the middle between two float32, where the 29 bits that go are 1000...0. */
+    *value = (double)integer * power_of_ten(exponent);
     uint64_t bits;
-    memcpy(&bits, &near, sizeof bits);
+    memcpy(&bits, value, sizeof bits);
     uint64_t beyond_float = bits & ((1u << 29) - 1), middle = 1u << 28;
-    return near <= FLT_MAX && beyond_float - (middle - 4) > 8;
+    return *value <= FLT_MAX && beyond_float - (middle - 4) > 8;
 }
 
 srv_number srv_number_read(const char **text, float *value)
