@@ -50,7 +50,7 @@ server_o := $(call object,$(server_c))
 support_o := $(call object,$(wildcard tests/support/*.c))
 bench_support_o := $(call object,$(wildcard tests/bench/support/*.c))
 
-.PHONY: always help deps build run check bench format clean tests fuzz deploy-check image-check
+.PHONY: always help deps build run check bench bench-serving format clean tests fuzz deploy-check image-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -80,6 +80,9 @@ fuzz: ## fuzz what reads clients' bytes, SECONDS=60 each; TARGET=body for one
 bench: deps ## print every speed ratio beside its target
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(benches:%=$B/%)
 	@for b in $(benches); do $B/$$b || exit; done
+
+bench-serving: build ## measure the daemon from outside; LONG=1 adds 100,000 mixed requests
+	@/usr/bin/python3 tests/bench/bench_serving.py $B/attnd $(if $(LONG),--long)
 
 format: ## lay out every C file as .clang-format says (Debian's clang-format)
 	clang-format -i $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h')
