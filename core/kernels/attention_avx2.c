@@ -2,6 +2,7 @@
 #include "kernels/vec_avx2.h"
 
 #include "kernels/attention_tile.h"
+#include "kernels/shorten_tile.h"
 
 const attn_kernels attn_kernels_avx2 = {
     .isa = ATTN_ISA_AVX2,

@@ -2,6 +2,7 @@
 #include "kernels/vec_avx512.h"
 
 #include "kernels/attention_tile.h"
+#include "kernels/shorten_tile.h"
 
 const attn_kernels attn_kernels_avx512 = {
     .isa = ATTN_ISA_AVX512,
