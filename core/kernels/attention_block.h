@@ -67,8 +67,8 @@ VF_INLINE lane_range lanes_of(const key_block *block, int j, int keys, const que
     return (lane_range){low, high > low ? high : low + 1};
 }
 
-/* Scores of `keys` keys from key `j` on, -infinity outside of the vectors, and their range. `keys`,
- * `low` and `high` are constants where this is inlined. */
+/* Scores of `keys` keys from key `j` on, and their range. `keys`, `low` and `high` are constants
+ * where this is inlined; other vectors are left as they are, since nobody reads them. */
 VF_INLINE void score_keys(int keys, int low, int high, const key_block *block, int j, int d,
                           query_panel *panel, float *scores, score_range *range)
 {
@@ -91,11 +91,9 @@ VF_INLINE void score_keys(int keys, int low, int high, const key_block *block, i
 #pragma GCC unroll 8
     for (int i = 0; i < keys; i++) {
 #pragma GCC unroll 3
-        for (int c = 0; c < 3; c++) {
-            bool inside = c >= low && c < high;
-            vf_store(scores + i * PANEL + c * VF_LANES, inside ? score[i][c] : vf_set(-INFINITY));
-            if (inside)
-                range->maximum[c] = vf_max(score[i][c], range->maximum[c]);
+        for (int c = low; c < high; c++) {
+            vf_store(scores + i * PANEL + c * VF_LANES, score[i][c]);
+            range->maximum[c] = vf_max(score[i][c], range->maximum[c]);
         }
     }
 }
@@ -137,24 +135,35 @@ static int score_block(const key_block *block, int from, int keys, int d, query_
     return count;
 }
 
-/* scores = 2^(scores - maximum), added up into sum. */
-static void exponentiate(float *scores, int keys, const vf maximum[3], vf sum[3])
+/* scores = 2^(scores - maximum), added to sum, in the vectors low to high - 1, which are constants
+ * where this is inlined. */
+VF_INLINE void exponentiate(int low, int high, float *scores, int keys, const vf maximum[3],
+                            vf sum[3])
 {
-    vf sum0 = vf_set(0), sum1 = vf_set(0), sum2 = vf_set(0);
+    vf added[3] = {sum[0], sum[1], sum[2]};
     for (int j = 0; j < keys; j++, scores += PANEL) {
-        vf p0 = vf_exp2(vf_sub(vf_load(scores), maximum[0]));
-        vf p1 = vf_exp2(vf_sub(vf_load(scores + VF_LANES), maximum[1]));
-        vf p2 = vf_exp2(vf_sub(vf_load(scores + 2 * VF_LANES), maximum[2]));
-        vf_store(scores, p0);
-        vf_store(scores + VF_LANES, p1);
-        vf_store(scores + 2 * VF_LANES, p2);
-        sum0 = vf_add(sum0, p0);
-        sum1 = vf_add(sum1, p1);
-        sum2 = vf_add(sum2, p2);
+#pragma GCC unroll 3
+        for (int c = low; c < high; c++) {
+            vf p = vf_exp2(vf_sub(vf_load(scores + c * VF_LANES), maximum[c]));
+            vf_store(scores + c * VF_LANES, p);
+            added[c] = vf_add(added[c], p);
+        }
     }
-    sum[0] = sum0;
-    sum[1] = sum1;
-    sum[2] = sum2;
+#pragma GCC unroll 3
+    for (int c = low; c < high; c++)
+        sum[c] = added[c];
+}
+
+static void exponentiate_run(const lane_run *run, float *scores, const vf maximum[3], vf sum[3])
+{
+    switch (4 * run->lanes.low + run->lanes.high) {
+#define EXPONENTIATE(low, high)                                   \
+    case 4 * low + high:                                          \
+        exponentiate(low, high, scores, run->keys, maximum, sum); \
+        break;
+        EACH_LANE_RANGE(EXPONENTIATE)
+#undef EXPONENTIATE
+    }
 }
 
 /* First key of the block at `position` or later. */
@@ -180,14 +189,16 @@ static int absorb_block(const key_block *block, int d, int dv, query_panel *pane
     vf keep[3], sum[3];
     for (int c = 0; c < 3; c++) {
         range.maximum[c] = panel->maximum[c];
-        range.minimum[c] = vf_set(0);
+        range.minimum[c] = sum[c] = vf_set(0);
     }
     int count = score_block(block, from, keys, d, panel, scores, &range, runs);
     for (int c = 0; c < 3; c++) {
         vmask overflown = vf_between(range.minimum[c], vf_set(-INFINITY), vf_set(-FLT_MAX));
         range.maximum[c] = vf_select(overflown, vf_set(NAN), range.maximum[c]);
     }
-    exponentiate(scores, keys, range.maximum, sum);
+    float *p = scores;
+    for (int i = 0; i < count; p += runs[i++].keys * PANEL)
+        exponentiate_run(&runs[i], p, range.maximum, sum);
     for (int c = 0; c < 3; c++) {
         keep[c] = vf_exp2(vf_sub(panel->maximum[c], range.maximum[c]));
         panel->sum[c] = vf_fma(panel->sum[c], keep[c], sum[c]);
