@@ -239,6 +239,7 @@ srv_executor *srv_executor_open(int workers, attn_error *error)
         attn_error_set(error, ATTN_NO_MEMORY, "workers", "no memory for %d workers", workers);
         return NULL;
     }
+    executor->queue.background_most = workers - 1;
     pthread_mutex_init(&executor->lock, NULL);
     pthread_cond_init(&executor->warmed, NULL);
     if (!start(executor, workers)) {
