@@ -92,6 +92,10 @@ void srv_executor_submit(srv_executor *executor, srv_job *job);
  * on a job that is over or has failed already. */
 void srv_executor_cancel(srv_executor *executor, srv_job *job);
 
+/* How many of so many workers may run tiles of background jobs at a time: one is left to others,
+ * where there are two. */
+int64_t srv_executor_background_workers(int64_t workers);
+
 /* A snapshot for admission and metrics. */
 srv_load srv_executor_load(srv_executor *executor);
 

@@ -132,7 +132,8 @@ static void read_expectation(srv_server *server, const input *in, expectation *e
         step = srv_source_read(source, 16, &error);
     require(step == SRV_BODY_DONE, "small slices make a difference", error.message);
     srv_options options;
-    require(srv_source_options(source, in->plan_only, &options, &error) == ATTN_OK,
+    unsigned routes = in->plan_only ? SRV_FOR_ATTEND | SRV_FOR_PLAN : SRV_FOR_ATTEND;
+    require(srv_source_options(source, routes, &options, &error) == ATTN_OK,
             "the options differ the second time", error.message);
     srv_inputs inputs = srv_source_inputs(source);
     *expected = (expectation){.output = !in->plan_only &&

@@ -25,7 +25,7 @@ typedef struct field {
 } field;
 
 static const field fields[] = {
-#define FIELD(id, path, kind, least, most, backends) {path, kind, least, most},
+#define FIELD(id, path, kind, least, most, backends, routes) {path, kind, least, most},
 #include "server/attend/fields.def"
 #undef FIELD
 };
@@ -66,7 +66,7 @@ static attn_status read_text(srv_options *options, json_t **document, const char
 {
     *error = (attn_error){0};
     *document = parse(text);
-    return srv_options_read(options, *document, true, error);
+    return srv_options_read(options, *document, SRV_FOR_ALL, error);
 }
 
 static void check_refused(const attn_error *error, const char *text, const char *param,
@@ -159,7 +159,7 @@ static void check_field(srv_field id, json_t *value)
     char *text = json_dumps(document, JSON_COMPACT);
     srv_options options;
     attn_error error = {0};
-    attn_status status = srv_options_read(&options, document, true, &error);
+    attn_status status = srv_options_read(&options, document, SRV_FOR_ALL, &error);
     CHECK(status == (allowed ? ATTN_OK : ATTN_INVALID), "%.100s: %s, %s", text,
           attn_status_name(status), error.message);
     if (allowed)
@@ -336,7 +336,7 @@ static void check_query(const query *q)
     const srv_pair pair = {q->name, q->value};
     srv_options options;
     attn_error error = {0};
-    attn_status status = srv_options_read_query(&options, &pair, 1, true, &error);
+    attn_status status = srv_options_read_query(&options, &pair, 1, SRV_FOR_ALL, &error);
     CHECK((status == ATTN_OK) == !q->message, "%s=%s: %s, \"%s\"", q->name, q->value,
           attn_status_name(status), error.message);
     if (q->message)
@@ -408,7 +408,7 @@ static void a_query_is_read_whole(void)
         {"params.window", "512"}, {"lengths", "4096,1800,0"}, {"backend", "window"}};
     srv_options options;
     attn_error error = {0};
-    CHECK(srv_options_read_query(&options, pairs, 3, false, &error) == ATTN_OK, "%s",
+    CHECK(srv_options_read_query(&options, pairs, 3, SRV_FOR_ATTEND, &error) == ATTN_OK, "%s",
           error.message);
     json_t *lengths = parse("[4096,1800,0]");
     CHECK(srv_options_int(&options, SRV_FIELD_WINDOW, 0) == 512, "params.window is lost");
@@ -417,12 +417,14 @@ static void a_query_is_read_whole(void)
     json_decref(lengths);
     srv_options_free(&options);
     static const srv_pair twice[] = {{"lengths", "1"}, {"lengths", "1"}};
-    CHECK(srv_options_read_query(&options, twice, 2, false, &error) == ATTN_INVALID, "twice");
+    CHECK(srv_options_read_query(&options, twice, 2, SRV_FOR_ATTEND, &error) == ATTN_INVALID,
+          "twice");
     check_refused(&error, "lengths twice", "lengths", "stands twice");
     srv_options_free(&options);
     static const srv_pair shape = {"shape.n", "5"};
     error = (attn_error){0};
-    CHECK(srv_options_read_query(&options, &shape, 1, false, &error) == ATTN_INVALID, "a shape");
+    CHECK(srv_options_read_query(&options, &shape, 1, SRV_FOR_ATTEND, &error) == ATTN_INVALID,
+          "a shape");
     check_refused(&error, "shape.n", "shape.n", "is not a known field");
     srv_options_free(&options);
 }
@@ -461,7 +463,8 @@ static void check_unknown(const char *group, const char *member)
     json_t *document = group ? json_pack("{s:o}", group, inner) : inner;
     srv_options options;
     attn_error error = {0};
-    CHECK(srv_options_read(&options, document, true, &error) == ATTN_INVALID, "%s is known", path);
+    CHECK(srv_options_read(&options, document, SRV_FOR_ALL, &error) == ATTN_INVALID, "%s is known",
+          path);
     check_refused(&error, path, param, " is not a known field");
     check_listing(error.message, group);
     srv_options_free(&options);
@@ -513,10 +516,12 @@ static void a_shape_exists_where_it_is_asked_for(void)
     json_t *document = parse("{\"shape\":{\"n\":5}}");
     srv_options options;
     attn_error error = {0};
-    CHECK(srv_options_read(&options, document, true, &error) == ATTN_OK, "%s", error.message);
+    CHECK(srv_options_read(&options, document, SRV_FOR_ALL, &error) == ATTN_OK, "%s",
+          error.message);
     CHECK(srv_options_int(&options, SRV_FIELD_SHAPE_N, 0) == 5, "shape.n is lost");
     srv_options_free(&options);
-    CHECK(srv_options_read(&options, document, false, &error) == ATTN_INVALID, "shape is known");
+    CHECK(srv_options_read(&options, document, SRV_FOR_ATTEND, &error) == ATTN_INVALID,
+          "shape is known");
     check_refused(&error, "shape", "shape", "shape is not a known field");
     srv_options_free(&options);
     json_decref(document);
@@ -532,7 +537,8 @@ static void tensors_are_stepped_over(void)
         CHECK(srv_tensor_find(names[i]) >= 0, "%s", names[i]);
         json_object_set_new(document, names[i], json_null());
     }
-    CHECK(srv_options_read(&options, document, false, &error) == ATTN_OK, "%s", error.message);
+    CHECK(srv_options_read(&options, document, SRV_FOR_ATTEND, &error) == ATTN_OK, "%s",
+          error.message);
     CHECK(srv_options_bool(&options, SRV_FIELD_CAUSAL, false), "causal is lost");
     CHECK(srv_options_int(&options, SRV_FIELD_K, 0) == 3, "params.k is not the tensor k");
     srv_options_free(&options);

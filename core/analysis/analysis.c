@@ -148,6 +148,14 @@ attn_status attn_analysis_plan(attn_analysis *a, const attn_machine *machine,
     return ATTN_OK;
 }
 
+double attn_analysis_ns(const attn_analysis *a)
+{
+    double ns = 0;
+    for (int i = 0; i < ATTN_ANALYSIS_STAGES; i++)
+        ns += (double)a->stage_steps[i] * a->stage_ns[i];
+    return ns;
+}
+
 /* The stage of a step, which becomes the number within the stage. */
 static int stage_of(const attn_analysis *a, int64_t *step)
 {

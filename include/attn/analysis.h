@@ -67,7 +67,8 @@ attn_status attn_analysis_plan(attn_analysis *analysis, const attn_machine *mach
                                const attn_mix_params *params, const attn_shape *shape,
                                const int64_t *windows, int window_count, attn_error *error);
 
-/* Predicted time of step 0 <= step < steps. */
+/* Predicted time of a head on one core, and of its step 0 <= step < steps. */
+double attn_analysis_ns(const attn_analysis *analysis);
 double attn_analysis_step_ns(const attn_analysis *analysis, int64_t step);
 
 /* Run step 0, 1, 2, ... of a head, each once and in order. */
