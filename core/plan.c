@@ -41,16 +41,6 @@ double attn_plan_ns(const attn_plan *plan)
     return total;
 }
 
-double attn_plan_elapsed_ms(const attn_plan *plan, int workers)
-{
-    double total_ns = 0;
-    for (int p = 0; p < plan->phase_count; p++) {
-        double tiles = (double)plan->phases[p].tiles;
-        total_ns += tiles * plan->phases[p].tile_ns / (tiles < workers ? tiles : workers);
-    }
-    return total_ns * 1e-6;
-}
-
 size_t attn_plan_bytes(const attn_plan *plan, int workers)
 {
     return plan->shared_bytes + (size_t)workers * plan->scratch_bytes;

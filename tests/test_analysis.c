@@ -1,4 +1,4 @@
-/* Low-rank analysis: against float64 vectors, the articles' own examples, and the order of advice.
+/* Low-rank analysis: against float64 vectors, known examples, and the order of advice.
  */
 #include "attn/analysis.h"
 #include "attn/blas.h"
@@ -190,9 +190,10 @@ static void test_vectors(void)
         closedir(listing);
 }
 
-/* What the articles show */
+/* Known examples */
 
-/* The article rounds in between, 1.2840 x 2.2552 / 2; unrounded it is 1.4479. */
+/* A worked example of FAVOR+ in two dimensions, without 1 / sqrt(d): 1.6487 is estimated as 1.4478,
+ * rounded in between, 1.2840 x 2.2552 / 2; unrounded it is 1.4479. */
 static void test_numeric_example(void)
 {
     const float q[] = {1, 0}, k[] = {0.5f, 0.5f}, omega[] = {1, 0, 0, 1};
@@ -261,9 +262,9 @@ static double mean_k90(int64_t n, int64_t d)
     return sum / SEEDS;
 }
 
-/* The widget's grid. One k90 deviates by 0.40, 0.67 and 0.76 (400 draws), so two means over ten
- * seeds, the widget's and ours, differ by those times sqrt(2 / 10); four times that is allowed. */
-static void test_widget_grid(void)
+/* Means over ten seeds that were found elsewhere. One k90 deviates by 0.40, 0.67 and 0.76 (400
+ * draws), so two such means differ by those times sqrt(2 / 10); four times that is allowed. */
+static void test_gaussian_grid(void)
 {
     const struct {
         int64_t n, d;
@@ -408,11 +409,11 @@ int main(void)
     static const test_case cases[] = {{"vectors", test_vectors},
                                       {"numeric example", test_numeric_example},
                                       {"estimate is the kernel", test_estimate_is_the_kernel},
-                                      {"widget grid", test_widget_grid},
+                                      {"Gaussian grid", test_gaussian_grid},
                                       {"refusals", test_refusals},
                                       {"no estimate", test_no_estimate},
                                       {"sweep", test_sweep},
                                       {"order", test_order},
                                       {NULL, NULL}};
-    return test_main("test_analysis", cases);
+    return test_main("analysis", cases);
 }

@@ -108,9 +108,6 @@ attn_status attn_plan_append(attn_plan *plan, attn_phase phase, attn_error *erro
 /* Sum over phases of tiles * tile_ns: one core's time for the whole plan. */
 double attn_plan_ns(const attn_plan *plan);
 
-/* Predicted time from the first tile to the last when `workers` have nothing else to do. */
-double attn_plan_elapsed_ms(const attn_plan *plan, int workers);
-
 /* Bound on the workspace when `workers` run the plan at once. */
 size_t attn_plan_bytes(const attn_plan *plan, int workers);
 

@@ -19,39 +19,45 @@ static int64_t head_floats(const srv_advice *advice)
     return s->n * s->dv;
 }
 
-static attn_status plan(const srv_advice *advice, const attn_trial *trial, attn_plan *to,
-                        attn_error *error)
-{
-    return attn_mixer_plan(trial->mixer, advice->machine, &trial->params,
-                           &advice->question->call.shape, to, error);
-}
-
 /* As it is printed, so that the order of the answer is that of its figures. */
 static double round_to_ns(double ms)
 {
     return round(ms * 1e6) / 1e6;
 }
 
+/* Keep the trial if its backend can do it. */
+static attn_status consider(srv_advice *advice, const srv_server *server, attn_trial trial,
+                            attn_error *error)
+{
+    attn_program *program;
+    attn_error refusal = {0};
+    attn_status status = attn_program_attend(&program, &server->machine, trial.mixer, &trial.params,
+                                             &advice->question->call.shape, NULL, &refusal);
+    if (status != ATTN_OK) {
+        bool needed = advice->count == 0 || status == ATTN_NO_MEMORY;
+        return needed ? attn_error_set(error, status, refusal.param, "%s", refusal.message)
+                      : ATTN_OK;
+    }
+    size_t shared = attn_program_shared_bytes(program);
+    size_t scratch = attn_program_scratch_bytes(program);
+    advice->shared_bytes = shared > advice->shared_bytes ? shared : advice->shared_bytes;
+    advice->scratch_bytes = scratch > advice->scratch_bytes ? scratch : advice->scratch_bytes;
+    trial.predicted_ms = round_to_ns(attn_program_ns(program, server->workers) * 1e-6);
+    advice->programs[advice->count] = program;
+    advice->trials[advice->count++] = trial;
+    return ATTN_OK;
+}
+
 attn_status srv_advice_plan(srv_advice *advice, const srv_server *server,
                             const srv_question *question, attn_error *error)
 {
-    *advice = (srv_advice){.question = question, .machine = &server->machine};
+    *advice = (srv_advice){.question = question, .phase = -1};
     const srv_call *call = &question->call;
+    attn_status status = ATTN_OK;
     int swept = attn_sweep(&call->params, &call->shape, question->windows, question->window_count,
                            advice->trials);
-    attn_status status = plan(advice, &advice->trials[0], &advice->plan, error);
-    for (int i = 0; i < swept && status == ATTN_OK; i++) {
-        attn_trial trial = advice->trials[i];
-        attn_plan planned;
-        if (plan(advice, &trial, &planned, NULL) != ATTN_OK)
-            continue;
-        trial.predicted_ms = round_to_ns(attn_plan_elapsed_ms(&planned, server->workers));
-        advice->trials[advice->count++] = trial;
-        if (planned.shared_bytes > advice->shared_bytes)
-            advice->shared_bytes = planned.shared_bytes;
-        if (planned.scratch_bytes > advice->scratch_bytes)
-            advice->scratch_bytes = planned.scratch_bytes;
-    }
+    for (int i = 0; i < swept && status == ATTN_OK; i++)
+        status = consider(advice, server, advice->trials[i], error);
     return status;
 }
 
@@ -65,36 +71,25 @@ double srv_advice_bytes(const srv_advice *advice)
 double srv_advice_ns(const srv_advice *advice)
 {
     double ns = 0;
-    for (int i = 0; i < advice->count; i++) {
-        attn_plan planned;
-        if (plan(advice, &advice->trials[i], &planned, NULL) == ATTN_OK)
-            ns += attn_plan_ns(&planned);
-    }
+    for (int i = 0; i < advice->count; i++)
+        ns += attn_program_remaining_ns(advice->programs[i], 0);
     return ns;
-}
-
-static attn_view view_of(const srv_tensor *t, int64_t heads, int64_t rows, int64_t columns)
-{
-    return attn_view_dense(t->data, heads, rows, columns);
 }
 
 bool srv_advice_open(srv_advice *advice)
 {
     const srv_inputs *in = &advice->question->inputs;
-    const attn_shape *s = &advice->question->call.shape;
+    float **data = advice->frame.data;
     size_t floats = (size_t)(head_count(advice) * head_floats(advice));
     size_t shared = attn_arena_round(advice->shared_bytes);
     advice->exact = malloc(floats * sizeof *advice->exact);
     advice->out = malloc(floats * sizeof *advice->out);
     advice->sums = calloc(2 * (size_t)head_count(advice), sizeof *advice->sums);
-    advice->io = (attn_mix_io){
-        .q = view_of(in->q, s->heads, s->n, s->d),
-        .k = view_of(in->k, s->kv_heads, s->m, s->d),
-        .v = view_of(in->v, s->kv_heads, s->m, s->dv),
-        .shared = shared ? aligned_alloc(ATTN_ALIGN, shared) : NULL,
-    };
-    advice->phase = -1;
-    return advice->exact && advice->out && advice->sums && (!shared || advice->io.shared);
+    data[ATTN_ARRAY_Q] = in->q->data;
+    data[ATTN_ARRAY_K] = in->k->data;
+    data[ATTN_ARRAY_V] = in->v->data;
+    data[ATTN_ARRAY_SHARED] = shared ? aligned_alloc(ATTN_ALIGN, shared) : NULL;
+    return advice->exact && advice->out && advice->sums && (!shared || data[ATTN_ARRAY_SHARED]);
 }
 
 static float *answer_of(const srv_advice *advice)
@@ -115,24 +110,26 @@ static void settle(srv_advice *advice)
     advice->trials[advice->at].relative_l2 = isfinite(relative) ? relative : NAN;
 }
 
+static bool is_compared(const srv_advice *advice)
+{
+    return advice->phase == attn_program_phases(advice->programs[advice->at]);
+}
+
 bool srv_advice_next(srv_advice *advice, attn_phase *phase)
 {
-    if (advice->phase == advice->plan.phase_count) {
+    if (is_compared(advice)) {
         settle(advice);
         if (++advice->at == advice->count) {
             attn_sweep_order(advice->trials, advice->count);
             return false;
         }
-        plan(advice, &advice->trials[advice->at], &advice->plan, NULL);
         advice->phase = -1;
     }
     advice->phase++;
-    const attn_shape *s = &advice->question->call.shape;
-    advice->io.out = attn_view_dense(answer_of(advice), s->heads, s->n, s->dv);
-    *phase = advice->phase < advice->plan.phase_count
-                 ? advice->plan.phases[advice->phase]
-                 : (attn_phase){"compare", head_count(advice),
-                                (double)head_floats(advice) * COMPARE_NS_PER_FLOAT};
+    advice->frame.data[ATTN_ARRAY_OUT] = answer_of(advice);
+    *phase = is_compared(advice) ? (attn_phase){"compare", head_count(advice),
+                                                (double)head_floats(advice) * COMPARE_NS_PER_FLOAT}
+                                 : attn_program_phase(advice->programs[advice->at], advice->phase);
     return true;
 }
 
@@ -153,15 +150,18 @@ static attn_status compare(srv_advice *advice, int64_t head)
 
 attn_status srv_advice_run(srv_advice *advice, int64_t tile, attn_arena *scratch)
 {
-    if (advice->phase == advice->plan.phase_count)
+    if (is_compared(advice))
         return compare(advice, tile);
-    return advice->plan.mixer->run(&advice->plan, &advice->io, advice->phase, tile, scratch);
+    return attn_program_run(advice->programs[advice->at], &advice->frame, advice->phase, tile,
+                            scratch);
 }
 
 void srv_advice_close(srv_advice *advice)
 {
+    for (int i = 0; i < advice->count; i++)
+        attn_program_close(advice->programs[i]);
     free(advice->exact);
     free(advice->out);
     free(advice->sums);
-    free(advice->io.shared);
+    free(advice->frame.data[ATTN_ARRAY_SHARED]);
 }

@@ -3,24 +3,26 @@
 #ifndef SERVER_ANALYZE_ADVICE_H
 #define SERVER_ANALYZE_ADVICE_H
 
+#include "attn/program.h"
 #include "server/analyze/question.h"
 #include "server/executor.h"
 #include "server/server.h"
 
 typedef struct srv_advice {
-    const srv_question *question; /* borrowed, like the machine */
-    const attn_machine *machine;
-    attn_trial trials[ATTN_MAX_TRIALS]; /* those that are possible, exact first */
+    const srv_question *question; /* borrowed */
+    attn_trial
+        trials[ATTN_MAX_TRIALS]; /* those that are possible, exact first; in order in the end */
+    attn_program *programs[ATTN_MAX_TRIALS]; /* owned, as the trials are ordered at first */
     int count;
     size_t shared_bytes, scratch_bytes; /* the most that a trial needs */
-    int at, phase; /* trial that runs, and phase of its plan; behind the last it is compared */
-    attn_plan plan;
-    attn_mix_io io;
+    int at, phase; /* trial that runs, and phase of its program; behind the last it is compared */
+    attn_frame frame;
     float *exact, *out; /* answers */
     double *sums;       /* of each head of the batch: |out - exact|^2 and |exact|^2 */
 } srv_advice;
 
-/* Choose the trials. Errors are those of exact attention. */
+/* Choose the trials. Errors are those of exact attention; srv_advice_close ends the advice whatever
+ * this returns. */
 attn_status srv_advice_plan(srv_advice *advice, const srv_server *server,
                             const srv_question *question, attn_error *error);
 

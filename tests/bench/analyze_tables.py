@@ -3,7 +3,7 @@
 
 usage: analyze_tables.py URL [FILE.safetensors]    FILE holds q, k and v of a trained causal layer
 
-Everything else is drawn: unit-normal q, k and v from seed 0, as the articles take them.
+Everything else is drawn: unit-normal q, k and v from seed 0.
 """
 
 import json
