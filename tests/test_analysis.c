@@ -2,6 +2,7 @@
  */
 #include "attn/analysis.h"
 #include "attn/blas.h"
+#include "attn/lapack.h"
 #include "tests/support/attend.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -188,6 +189,50 @@ static void test_vectors(void)
     CHECK(read >= 30, "%d vectors in %s", read, folder);
     if (listing)
         closedir(listing);
+}
+
+/* Singular values of an (n, m) matrix of normals by panels of that size, at `values`. */
+static void decompose(int64_t n, int64_t m, int64_t panel, double *values)
+{
+    test_random random = {3};
+    attn_reduction r = {.rows = n,
+                        .columns = m,
+                        .panel = panel,
+                        .matrix = memory((size_t)(n * m) * sizeof(double)),
+                        .values = values,
+                        .beside = memory((size_t)n * sizeof(double)),
+                        .work = memory(attn_lapack_work_doubles(n, m, panel) * sizeof(double))};
+    for (int64_t i = 0; i < n * m; i++)
+        r.matrix[i] = (double)random_normal(&random);
+    for (int64_t step = 0; step < attn_lapack_steps(n, m, panel); step++)
+        attn_lapack_reduce(&r, step);
+    CHECK(attn_lapack_values(&r) == ATTN_OK, "%lld x %lld does not converge", (long long)n,
+          (long long)m);
+    free(r.matrix);
+    free(r.beside);
+    free(r.work);
+}
+
+/* The panel's size changes nothing but roundings, n + m of them at most that count. */
+static void test_panels(void)
+{
+    enum {
+        N = 70,
+        MOST = 90
+    };
+    const int64_t columns[] = {1, 30, 70, MOST}, panels[] = {1, 2, 7, 32, 69};
+    for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
+        double whole[N], values[N];
+        int64_t m = columns[c], count = m < N ? m : N;
+        decompose(N, m, N, whole);
+        for (size_t p = 0; p < sizeof panels / sizeof *panels; p++) {
+            decompose(N, m, panels[p], values);
+            for (int64_t i = 0; i < count; i++)
+                CHECK(fabs(values[i] - whole[i]) <= 0x1p-53 * (double)(N + m) * whole[0],
+                      "%d x %lld by panels of %lld: value %lld is %.17g, not %.17g", N,
+                      (long long)m, (long long)panels[p], (long long)i, values[i], whole[i]);
+        }
+    }
 }
 
 /* Known examples */
@@ -407,6 +452,7 @@ int main(void)
 {
     attn_blas_init();
     static const test_case cases[] = {{"vectors", test_vectors},
+                                      {"panels", test_panels},
                                       {"numeric example", test_numeric_example},
                                       {"estimate is the kernel", test_estimate_is_the_kernel},
                                       {"Gaussian grid", test_gaussian_grid},

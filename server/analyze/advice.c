@@ -4,6 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum {
+    PROGRAM_BYTES = 4096, /* of one of these programs at most */
+};
 /* Of comparing; about right is enough. */
 #define COMPARE_NS_PER_FLOAT 1.0
 
@@ -65,7 +68,7 @@ double srv_advice_bytes(const srv_advice *advice)
 {
     return (double)head_count(advice) *
                (2 * (double)head_floats(advice) * sizeof(float) + 2 * sizeof(double)) +
-           (double)attn_arena_round(advice->shared_bytes);
+           (double)attn_arena_round(advice->shared_bytes) + advice->count * (double)PROGRAM_BYTES;
 }
 
 double srv_advice_ns(const srv_advice *advice)

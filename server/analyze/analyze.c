@@ -18,8 +18,8 @@
 
 #include <stdlib.h>
 
-/* What printing a number costs, for the order in which jobs are served. */
-#define PRINT_NS_PER_BYTE 40.0
+/* What printing costs, for the order in which jobs are served. */
+#define PRINT_NS_PER_BYTE 20.0
 
 typedef enum stage {
     READ,
@@ -83,13 +83,13 @@ static bool reserve(analyze *a)
 {
     srv_request *request = a->request;
     double heads = (double)a->head_count;
-    double bytes = (double)a->lanes * (double)lane_bytes(a) +
+    double bytes = sizeof *a + (double)a->lanes * (double)lane_bytes(a) +
                    (double)a->workers * (double)scratch_bytes(a) +
                    heads * ((double)figures_of_head(a) * sizeof(double) + sizeof *a->reports +
                             sizeof *a->texts + srv_report_head_bound(&a->analysis)) +
                    (double)srv_source_bytes(a->intake.source) + (double)request->body_room;
     if (a->question.advise)
-        bytes += srv_advice_bytes(&a->advice) + a->advice.count * SRV_REPORT_TRIAL_BYTES;
+        bytes += srv_advice_bytes(&a->advice) + srv_report_advice_bound(a->advice.count);
     size_t needed = bytes < 0x1p60 ? (size_t)bytes : (size_t)1 << 60;
     srv_problem problem;
     return srv_admit_bytes(request->server, &request->share, needed, "the analysis", &problem) ||
@@ -248,38 +248,6 @@ static attn_status run(srv_job *job, int64_t tile, attn_arena *scratch)
     return a->texts[tile].failed ? ATTN_NO_MEMORY : ATTN_OK;
 }
 
-static bool add_text(srv_answer *answer, srv_text *text)
-{
-    size_t length;
-    char *data = srv_text_release(text, &length);
-    return srv_answer_add(answer, data, length);
-}
-
-static bool write_answer(analyze *a)
-{
-    srv_answer *answer = &a->request->answer;
-    srv_text head = SRV_TEXT_EMPTY, tail = SRV_TEXT_EMPTY;
-    srv_text_string(&head, "{\"id\": ");
-    srv_text_json(&head, a->request->id.text);
-    srv_text_string(&head, ",\n \"heads\": [");
-    bool whole = add_text(answer, &head);
-    for (int64_t h = 0; h < a->head_count; h++) {
-        srv_text_string(&a->texts[h], h + 1 < a->head_count ? ",\n  " : "]");
-        whole = add_text(answer, &a->texts[h]) && whole;
-    }
-    if (a->question.advise) {
-        srv_text_string(&tail, ",\n \"advice\": ");
-        srv_report_advice(&tail, a->advice.trials, a->advice.count);
-    }
-    srv_text_string(&tail, "}\n");
-    whole = add_text(answer, &tail) && whole;
-    answer->status = 200;
-    answer->content_type = SRV_JSON_TYPE;
-    if (!whole)
-        srv_answer_free(answer);
-    return whole;
-}
-
 static void release(analyze *a)
 {
     for (int64_t h = 0; a->texts && h < a->head_count; h++)
@@ -295,17 +263,29 @@ static void release(analyze *a)
     srv_request_drop_body(a->request);
 }
 
-static void done(srv_job *job)
+static void note_failure(analyze *a)
 {
-    analyze *a = of_job(job);
-    if (!a->refused && job->status == ATTN_NON_FINITE)
+    if (a->job.status == ATTN_NON_FINITE)
         refuse(a, srv_problem_make(SRV_PROBLEM_NON_FINITE, "v",
                                    "exact attention of these q, k and v overflows float32, so "
                                    "there is nothing to hold the backends against; scale v down, "
                                    "or leave it out"));
-    else if (!a->refused && job->status != ATTN_OK)
-        refuse(a, srv_problem_from(job->status, NULL));
-    if (!a->refused && !write_answer(a))
+    else
+        refuse(a, srv_problem_from(a->job.status, NULL));
+}
+
+static void done(srv_job *job)
+{
+    analyze *a = of_job(job);
+    if (!a->refused && job->status != ATTN_OK)
+        note_failure(a);
+    const srv_report report = {.id = a->request->id.text,
+                               .heads = a->texts,
+                               .head_count = a->head_count,
+                               .trials = a->advice.trials,
+                               .trial_count = a->advice.count,
+                               .answer = &a->request->answer};
+    if (!a->refused && !srv_report_write(&report))
         refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
     release(a);
     srv_loop_finished(a->request->server->loop, a->request);

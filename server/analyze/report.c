@@ -6,6 +6,8 @@ enum {
     WINDOW_BYTES = 40,    /* of a window and its mass */
     FIGURES_BYTES = 1024, /* of everything else */
     LISTS = 3,
+    TRIAL_BYTES = 256,
+    GROWTH = 2, /* a text that grows doubles its room */
 };
 
 static int64_t count_of(const attn_analysis *a)
@@ -15,8 +17,14 @@ static int64_t count_of(const attn_analysis *a)
 
 double srv_report_head_bound(const attn_analysis *a)
 {
-    return FIGURES_BYTES + LISTS * (double)count_of(a) * NUMBER_BYTES +
-           a->window_count * (double)WINDOW_BYTES;
+    double bytes = FIGURES_BYTES + LISTS * (double)count_of(a) * NUMBER_BYTES +
+                   a->window_count * (double)WINDOW_BYTES;
+    return GROWTH * bytes;
+}
+
+double srv_report_advice_bound(int trials)
+{
+    return GROWTH * (double)trials * TRIAL_BYTES;
 }
 
 static void print_list(srv_text *text, const char *name, const double *values, int64_t count)
@@ -97,6 +105,18 @@ void srv_report_head(srv_text *text, const attn_analysis *a, const attn_head_rep
     srv_text_string(text, "}");
 }
 
+/* What else a backend that draws was told, where it is not the default: with all of "params" attend
+ * gives the same answer. */
+static void print_drawing(srv_text *text, const attn_mix_params *p, bool directions)
+{
+    if (directions && !p->orthogonal)
+        srv_text_string(text, ", \"orthogonal\": false");
+    if (directions && p->norm == ATTN_NORM_SQRT)
+        srv_text_string(text, ", \"norm\": \"sqrt\"");
+    if (p->seed != 0)
+        srv_text_format(text, ", \"seed\": %llu", (unsigned long long)p->seed);
+}
+
 static void print_params(srv_text *text, const attn_trial *trial)
 {
     static const char *const patterns[] = {"strided", "fixed", "local"};
@@ -117,14 +137,18 @@ static void print_params(srv_text *text, const attn_trial *trial)
     case ATTN_VARIED_K:
         srv_text_format(text, "\"k\": %lld, \"projection\": \"%s\"", (long long)p->k,
                         projections[p->projection]);
+        if (p->projection == ATTN_GAUSSIAN)
+            print_drawing(text, p, false);
         break;
     case ATTN_VARIED_FEATURES:
         srv_text_format(text, "\"features\": %lld", (long long)p->features);
+        if (!p->omega)
+            print_drawing(text, p, true);
         break;
     }
 }
 
-void srv_report_advice(srv_text *text, const attn_trial *trials, int count)
+static void print_advice(srv_text *text, const attn_trial *trials, int count)
 {
     srv_text_string(text, "[");
     for (int i = 0; i < count; i++) {
@@ -139,4 +163,29 @@ void srv_report_advice(srv_text *text, const attn_trial *trials, int count)
         srv_text_string(text, "}");
     }
     srv_text_string(text, "]");
+}
+
+bool srv_report_write(const srv_report *report)
+{
+    srv_answer *answer = report->answer;
+    srv_text head = SRV_TEXT_EMPTY, tail = SRV_TEXT_EMPTY;
+    srv_text_string(&head, "{\"id\": ");
+    srv_text_json(&head, report->id);
+    srv_text_string(&head, ",\n \"heads\": [");
+    bool whole = srv_answer_add_text(answer, &head);
+    for (int64_t h = 0; h < report->head_count; h++) {
+        srv_text_string(&report->heads[h], h + 1 < report->head_count ? ",\n  " : "]");
+        whole = srv_answer_add_text(answer, &report->heads[h]) && whole;
+    }
+    if (report->trial_count > 0) {
+        srv_text_string(&tail, ",\n \"advice\": ");
+        print_advice(&tail, report->trials, report->trial_count);
+    }
+    srv_text_string(&tail, "}\n");
+    whole = srv_answer_add_text(answer, &tail) && whole;
+    answer->status = 200;
+    answer->content_type = SRV_JSON_TYPE;
+    if (!whole)
+        srv_answer_free(answer);
+    return whole;
 }

@@ -264,6 +264,17 @@ class Advice(AnalyzeCase):
         self.assertEqual({e["params"]["projection"] for e in advice
                           if e["backend"] == "linformer"}, {"gaussian"})
 
+    def test_params_that_are_not_the_default_are_told(self):
+        """With what an entry says attend gives the same answer."""
+        q, k, v = (unit(seed, 40, 4) for seed in range(3))
+        params = {"orthogonal": False, "seed": 5, "summary": 2, "projection": "gaussian"}
+        advice = self.analyze(client.shared(), {"q": q, "k": k, "v": v}, params=params)["advice"]
+        exact = reference.attend(q, k, v)
+        for entry in advice:
+            out = self.attended(q, k, v, False, entry)
+            off = np.linalg.norm(out - exact) / np.linalg.norm(exact)
+            self.assertAlmostEqual(entry["relative_l2"], off, delta=1e-5 * (1 + off), msg=entry)
+
     def test_values_of_zero(self):
         tensors = {"q": unit(1, 9, 4), "k": unit(2, 9, 4), "v": np.zeros((9, 2))}
         for entry in self.analyze(client.shared(), tensors)["advice"]:
