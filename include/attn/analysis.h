@@ -31,7 +31,7 @@ typedef struct attn_head_report {
     int64_t rank_bound;                   /* min(n, m, d): of the scores, by their factors */
     int64_t numerical_rank;               /* of A: values above the largest * max(n, m) * 1.2e-7 */
     double stable_rank;                   /* of A: sum of squares / largest square */
-    double entropy_mean, entropy_min, entropy_max; /* nats, of the rows that see a key; else 0 */
+    double entropy_mean, entropy_min, entropy_max; /* nats, of the rows that see a key */
     /* The part of the attention that lies inside each window: |j - (i + m - n)| <= w, or with a
      * causal mask the w keys up to the query's own, as params.window means it. */
     double window_mass[ATTN_MAX_WINDOWS];

@@ -18,6 +18,9 @@
 
 #include <stdlib.h>
 
+enum {
+    LISTS = 3, /* of figures that a report points to, equally long */
+};
 /* What printing costs, for the order in which jobs are served. */
 #define PRINT_NS_PER_BYTE 20.0
 
@@ -65,7 +68,7 @@ static bool refuse(analyze *a, srv_problem problem)
 static size_t figures_of_head(const analyze *a)
 {
     const attn_shape *s = &a->analysis.shape;
-    return 3 * (size_t)(s->n < s->m ? s->n : s->m);
+    return LISTS * (size_t)(s->n < s->m ? s->n : s->m);
 }
 
 static size_t lane_bytes(const analyze *a)
@@ -98,7 +101,7 @@ static bool reserve(analyze *a)
 
 static bool open_heads(analyze *a)
 {
-    size_t heads = (size_t)a->head_count, values = figures_of_head(a) / 3;
+    size_t heads = (size_t)a->head_count, values = figures_of_head(a) / LISTS;
     a->reports = calloc(heads, sizeof *a->reports);
     a->texts = calloc(heads, sizeof *a->texts);
     a->figures = malloc(heads * figures_of_head(a) * sizeof *a->figures);
