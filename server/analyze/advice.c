@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum {
-    PROGRAM_BYTES = 4096, /* of one of these programs at most */
+    PROGRAM_BYTES = sizeof(attn_plan) + 1024, /* of one of these programs at most */
 };
 /* Of comparing; about right is enough. */
 #define COMPARE_NS_PER_FLOAT 1.0

@@ -154,10 +154,13 @@ class Figures(AnalyzeCase):
                         estimate(features=4)["relative_frobenius"])
 
     def test_no_estimate(self):
-        found = self.analyze(client.shared(), {"q": unit(1, 3, 300), "k": unit(2, 3, 300)})
+        features = 2**31 - 1
+        found = self.analyze(client.shared(), {"q": unit(1, 3, 2), "k": unit(2, 3, 2)},
+                             features=features)
         estimate = found["heads"][0]["kernel_estimate"]
+        self.assertEqual(estimate["features"], features)
         self.assertIsNone(estimate["relative_frobenius"])
-        self.assertIn("300", estimate["why_not"])
+        self.assertIn(str(features), estimate["why_not"])
 
     def test_binary_body(self):
         q, k = unit(1, 2, 20, 4), unit(2, 1, 30, 4)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Write reference vectors for the low-rank analysis: usage make_analysis.py OUTDIR.
+"""Write reference vectors for the low-rank analysis: usage make_analysis_vectors.py OUTDIR.
 
 The format stands in README.md beside this file.
 """
@@ -57,11 +57,11 @@ def write(path, case, causal, seed):
 
 def main(folder):
     """Write every case, causal and not."""
-    os.makedirs(os.path.join(folder, "analysis"), exist_ok=True)
+    os.makedirs(folder, exist_ok=True)
     for seed, case in enumerate(CASES):
         for causal in (False, True):
             name = f"{seed}_{case.n}_{case.m}_{case.d}{'_causal' * causal}.vec"
-            write(os.path.join(folder, "analysis", name), case, causal, seed)
+            write(os.path.join(folder, name), case, causal, seed)
 
 
 if __name__ == "__main__":
