@@ -4,7 +4,8 @@
 #include <math.h>
 
 enum {
-    LONGEST_RETRY_S = 600
+    LONGEST_RETRY_S = 600,
+    BACKGROUND_PART = 8, /* one request in so many of the queue may be a background job */
 };
 
 /* Seconds until the work that is queued now should be done. */
@@ -23,7 +24,8 @@ static bool refuse(srv_problem *problem, srv_problem made, int after_s)
 
 bool srv_admit_cost(const srv_server *server, srv_problem *problem)
 {
-    double remaining_ns = srv_executor_load(server->executor).remaining_ns;
+    srv_load load = srv_executor_load(server->executor);
+    double remaining_ns = load.remaining_ns - load.background_ns;
     double waiting_ms = remaining_ns * 1e-6 / server->workers;
     if (waiting_ms <= (double)server->config.max_queue_cost_ms)
         return true;
@@ -46,6 +48,21 @@ bool srv_admit_job(const srv_server *server, srv_problem *problem)
                                    "later",
                                    (long long)server->jobs),
                   retry_after_s(server, remaining_ns));
+}
+
+bool srv_admit_background(const srv_server *server, srv_problem *problem)
+{
+    srv_load load = srv_executor_load(server->executor);
+    int64_t most = server->config.max_queue / BACKGROUND_PART;
+    most = most < 1 ? 1 : most;
+    if (load.background < most)
+        return true;
+    return refuse(problem,
+                  srv_problem_make(SRV_PROBLEM_OVERLOADED, NULL,
+                                   "%lld analyses are queued, the limit (max_queue / %d); try "
+                                   "again later",
+                                   (long long)load.background, BACKGROUND_PART),
+                  retry_after_s(server, load.remaining_ns));
 }
 
 bool srv_admit_bytes(srv_server *server, srv_share *share, size_t bytes, const char *what,

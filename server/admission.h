@@ -9,8 +9,13 @@
  * time until there should be, otherwise. Loop thread. */
 bool srv_admit_job(const srv_server *server, srv_problem *problem);
 
-/* The same by predicted time alone, for a job that is about to compute. Any thread. */
+/* The same by predicted time alone, for a job that is about to compute. Background jobs hold nobody
+ * up and do not count. Any thread. */
 bool srv_admit_cost(const srv_server *server, srv_problem *problem);
+
+/* Room for one more background job, of which few may wait at a time: their bodies and results take
+ * memory, and they may wait for long. Any thread. */
+bool srv_admit_background(const srv_server *server, srv_problem *problem);
 
 /* Make a request's share of the memory budget `bytes`. False, and 413 when that can never be, 429
  * when it cannot be now. `what` is what needs them. Any thread. */

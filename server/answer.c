@@ -22,11 +22,16 @@ bool srv_answer_add(srv_answer *answer, char *data, size_t length)
     return true;
 }
 
-void srv_answer_text(srv_answer *answer, int status, const char *content_type, srv_text *text)
+bool srv_answer_add_text(srv_answer *answer, srv_text *text)
 {
     size_t length;
     char *data = srv_text_release(text, &length);
-    answer->status = srv_answer_add(answer, data, length) ? status : 503;
+    return srv_answer_add(answer, data, length);
+}
+
+void srv_answer_text(srv_answer *answer, int status, const char *content_type, srv_text *text)
+{
+    answer->status = srv_answer_add_text(answer, text) ? status : 503;
     answer->content_type = content_type;
 }
 

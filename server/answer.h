@@ -31,6 +31,9 @@ typedef struct srv_answer {
 /* Take over `data`, also when it cannot be kept: false then, or when data is NULL. */
 bool srv_answer_add(srv_answer *answer, char *data, size_t length);
 
+/* The same with a finished text, which becomes empty; false when an append to it failed. */
+bool srv_answer_add_text(srv_answer *answer, srv_text *text);
+
 /* A whole answer from one text, which becomes empty. Turns into a bodyless 503 without memory. */
 void srv_answer_text(srv_answer *answer, int status, const char *content_type, srv_text *text);
 

@@ -239,6 +239,7 @@ srv_executor *srv_executor_open(int workers, attn_error *error)
         attn_error_set(error, ATTN_NO_MEMORY, "workers", "no memory for %d workers", workers);
         return NULL;
     }
+    executor->queue.background_most = srv_executor_background_workers(workers);
     pthread_mutex_init(&executor->lock, NULL);
     pthread_cond_init(&executor->warmed, NULL);
     if (!start(executor, workers)) {
@@ -286,6 +287,11 @@ void srv_executor_cancel(srv_executor *executor, srv_job *job)
     pthread_mutex_lock(&executor->lock);
     srv_job_stop(job, ATTN_CANCELLED);
     pthread_mutex_unlock(&executor->lock);
+}
+
+int64_t srv_executor_background_workers(int64_t workers)
+{
+    return workers > 1 ? workers - 1 : 1;
 }
 
 srv_load srv_executor_load(srv_executor *executor)

@@ -49,6 +49,7 @@ struct srv_job {
     /* Exactly once, after everything else. The executor does not touch the job afterwards, so it
      * may be freed, or submitted again, by this call or by whomever it tells. */
     void (*done)(srv_job *job);
+    bool background;      /* runs only while nothing else could, and never on all workers */
     double remaining_ns;  /* predicted work beyond the current phase */
     size_t scratch_bytes; /* what a tile needs; 0 when none */
     int64_t deadline_ns;  /* CLOCK_MONOTONIC; 0: none. Looked at whenever work could be handed
@@ -67,9 +68,11 @@ struct srv_job {
 };
 
 typedef struct srv_load {
-    int64_t waiting;     /* jobs of which no tile has been handed out yet */
-    int64_t active;      /* the others that are not over */
-    double remaining_ns; /* predicted work of all of them */
+    int64_t waiting;      /* jobs of which no tile has been handed out yet */
+    int64_t active;       /* the others that are not over */
+    double remaining_ns;  /* predicted work of all of them */
+    int64_t background;   /* those of them that are background jobs */
+    double background_ns; /* and their part of the work, which holds up nobody else */
 } srv_load;
 
 /* Start `workers` threads, 1..SRV_MAX_WORKERS, and return when each is ready and OpenBLAS has given
@@ -88,6 +91,10 @@ void srv_executor_submit(srv_executor *executor, srv_job *job);
  * returned. Any thread, as long as the caller knows that the job has not been freed; without effect
  * on a job that is over or has failed already. */
 void srv_executor_cancel(srv_executor *executor, srv_job *job);
+
+/* How many of so many workers may run tiles of background jobs at a time: one is left to others,
+ * where there are two. */
+int64_t srv_executor_background_workers(int64_t workers);
 
 /* A snapshot for admission and metrics. */
 srv_load srv_executor_load(srv_executor *executor);

@@ -60,10 +60,24 @@ static int64_t hand_out(srv_job *job, int64_t now_ns)
     return job->progress.handed_out++;
 }
 
+/* Nothing else can be done: go on with `job`, the oldest background job that has something to do
+ * (NULL: there is none), unless `busy` tiles of such jobs are enough. */
+static srv_job *pick_background(const srv_queue *queue, srv_job *job, int64_t busy, int64_t now_ns,
+                                int64_t *tile)
+{
+    int64_t most = queue->background_most > 0 ? queue->background_most : 1;
+    if (!job || (has_tile(job) && busy >= most))
+        return NULL;
+    *tile = hand_out(job, now_ns);
+    return job;
+}
+
 srv_job *srv_queue_pick(srv_queue *queue, int64_t now_ns, int64_t *tile)
 {
-    srv_job *oldest = NULL, *least = NULL;
+    srv_job *oldest = NULL, *least = NULL, *background = NULL;
+    int64_t busy = 0;
     for (srv_job *job = queue->oldest; job; job = job->progress.newer) {
+        busy += job->background ? running(job) : 0;
         if (!has_tile(job) && !srv_job_at_rest(job))
             continue;
         if (overdue(job, now_ns))
@@ -74,13 +88,17 @@ srv_job *srv_queue_pick(srv_queue *queue, int64_t now_ns, int64_t *tile)
             *tile = SRV_NO_TILE; /* an ended job waits for nobody: its client and memory do */
             return job;
         }
+        if (job->background) {
+            background = background ? background : job;
+            continue;
+        }
         if (!oldest)
             oldest = job;
         if (!least || left_ns(job) < left_ns(least))
             least = job;
     }
     if (!oldest)
-        return NULL;
+        return pick_background(queue, background, busy, now_ns, tile);
     if (least == oldest || queue->passes == SRV_PASSES_ALLOWED) {
         queue->passes = 0;
         least = oldest;
@@ -100,6 +118,8 @@ srv_load srv_queue_load(const srv_queue *queue)
         else
             load.active++;
         load.remaining_ns += left_ns(job);
+        load.background += job->background;
+        load.background_ns += job->background ? left_ns(job) : 0;
     }
     return load;
 }

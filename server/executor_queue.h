@@ -8,6 +8,10 @@
  * is its own. So the oldest always gets its share, ends, and leaves the place to the next; short
  * jobs are held up by one tile in sixteen at most.
  *
+ * Background jobs stand behind all others, however old they are, and leave a worker free for those,
+ * where there are two: whoever comes finds it idle. Among themselves they are served in order of
+ * submission.
+ *
  * Remaining work changes with every tile, so there is no heap: a pick walks the list. Admission
  * bounds it to a few hundred jobs, which is microseconds against a tile's millisecond.
  *
@@ -25,6 +29,7 @@ enum {
 typedef struct srv_queue {
     srv_job *oldest, *newest; /* every job that is not over, in order of submission */
     int passes;               /* picks in a row that passed over the oldest */
+    int64_t background_most;  /* tiles of background jobs that may run at once; 0 is taken for 1 */
 } srv_queue;
 
 /* Take in a job whose owner has filled its part. */

@@ -1,9 +1,10 @@
-/* libFuzzer target: a whole request to attend or plan, from its body to the text of its answer.
+/* libFuzzer target: a whole request to attend, plan or analyze, from its body to the text of its
+ * answer.
  *
- * The input is a line, then the body. The line's first character is a digit whose bits say what is
- * asked (see below), the rest of the line is the query string. A safetensors body comes without the
- * length in front of its header, which reaches to the last brace: a mutation that changes the
- * header's size would else never get past the length. */
+ * The input is a line, then the body. The line's first character, counted from '0', says by its
+ * bits what is asked (see below), the rest of the line is the query string. A safetensors body
+ * comes without the length in front of its header, which reaches to the last brace: a mutation that
+ * changes the header's size would else never get past the length. */
 #include "attn/safetensors.h"
 #include "server/attend/source.h"
 #include "server/endpoints/endpoints.h"
@@ -20,12 +21,13 @@ enum {
     BINARY_BODY = 1,
     BINARY_ANSWER = 2,
     PLAN_ONLY = 4,
+    ANALYZE = 8,
     PAIRS = 32,
 };
 
 typedef struct input {
     inline_call call;
-    bool plan_only;
+    bool plan_only, analyze;
     srv_pair pairs[PAIRS];
     char *line, *body; /* owned */
 } input;
@@ -93,8 +95,11 @@ static void read_input(input *in, const uint8_t *data, size_t size)
     if (line > 0)
         memcpy(in->line, data + 1, line - 1);
     in->plan_only = flags & PLAN_ONLY;
+    in->analyze = flags & ANALYZE;
     in->call = (inline_call){
-        .endpoint = in->plan_only ? srv_endpoint_plan : srv_endpoint_attend,
+        .endpoint = in->analyze     ? srv_endpoint_analyze
+                    : in->plan_only ? srv_endpoint_plan
+                                    : srv_endpoint_attend,
         .format = flags & BINARY_BODY ? SRV_FORMAT_SAFETENSORS : SRV_FORMAT_JSON,
         .wanted = flags & BINARY_ANSWER ? SRV_FORMAT_SAFETENSORS : SRV_FORMAT_JSON,
         .query = in->pairs,
@@ -132,7 +137,8 @@ static void read_expectation(srv_server *server, const input *in, expectation *e
         step = srv_source_read(source, 16, &error);
     require(step == SRV_BODY_DONE, "small slices make a difference", error.message);
     srv_options options;
-    require(srv_source_options(source, in->plan_only, &options, &error) == ATTN_OK,
+    unsigned routes = in->plan_only ? SRV_FOR_ATTEND | SRV_FOR_PLAN : SRV_FOR_ATTEND;
+    require(srv_source_options(source, routes, &options, &error) == ATTN_OK,
             "the options differ the second time", error.message);
     srv_inputs inputs = srv_source_inputs(source);
     *expected = (expectation){.output = !in->plan_only &&
@@ -230,6 +236,24 @@ static void check_binary_answer(const char *bytes, size_t length, const expectat
     attn_safetensors_close(file);
 }
 
+/* An analysis is JSON whatever was wanted, and its figures are numbers. */
+static void check_analysis(const char *text, size_t length)
+{
+    json_t *answer = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *heads = json_object_get(answer, "heads");
+    require(json_array_size(heads) > 0, "no heads", text);
+    for (size_t h = 0; h < json_array_size(heads); h++) {
+        const json_t *head = json_array_get(heads, h);
+        const json_t *energy = json_object_get(head, "cumulative_energy");
+        size_t count = json_array_size(energy);
+        double whole = json_number_value(json_array_get(energy, count ? count - 1 : 0));
+        require(fabs(whole - 1) < 1e-9, "the energies do not add up", text);
+        require(json_number_value(json_object_get(head, "stable_rank")) > 1 - 1e-9, "stable rank",
+                text);
+    }
+    json_decref(answer);
+}
+
 static void check_refusal(const srv_answer *answer, const char *text, size_t length)
 {
     int status = answer->status;
@@ -245,12 +269,15 @@ static void check_refusal(const srv_answer *answer, const char *text, size_t len
 static void check_answer(srv_server *server, const input *in, srv_request *request)
 {
     char *text = need(inline_body(request));
-    if (request->answer.status != 200) {
+    if (request->answer.status != 200)
         check_refusal(&request->answer, text, request->bytes_out);
-    } else {
-        expectation expected;
+    else
         require(request->share.bytes == request->bytes_out, "an answer larger than was reserved",
                 text);
+    if (request->answer.status == 200 && in->analyze) {
+        check_analysis(text, request->bytes_out);
+    } else if (request->answer.status == 200) {
+        expectation expected;
         read_expectation(server, in, &expected);
         (in->call.wanted == SRV_FORMAT_JSON ? check_json_answer : check_binary_answer)(
             text, request->bytes_out, &expected);

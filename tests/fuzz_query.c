@@ -23,7 +23,7 @@ typedef struct rule {
 } rule;
 
 static const rule rules[] = {
-#define FIELD(id, path, kind, least, most, backends) {path, #kind, least, most},
+#define FIELD(id, path, kind, least, most, backends, routes) {path, #kind, least, most},
 #include "server/attend/fields.def"
 #undef FIELD
 };
@@ -135,7 +135,7 @@ static void check_round_trip(const srv_options *options)
             place(document, rules[i].path, spelled(&rules[i], &options->values[i]));
     srv_options again;
     attn_error error = {0};
-    attn_status status = srv_options_read(&again, document, true, &error);
+    attn_status status = srv_options_read(&again, document, SRV_FOR_ALL, &error);
     require(status == ATTN_OK, "JSON refuses what the query may say", error.message);
     for (int i = 0; i < SRV_FIELD_COUNT; i++)
         require(same(&rules[i], &options->values[i], &again.values[i]),
@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int count = split(text, pairs);
     srv_options options;
     attn_error error = {0};
-    if (srv_options_read_query(&options, pairs, count, true, &error) == ATTN_OK) {
+    if (srv_options_read_query(&options, pairs, count, SRV_FOR_ALL, &error) == ATTN_OK) {
         check_round_trip(&options);
         decide(&options);
     } else {

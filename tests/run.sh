@@ -33,6 +33,7 @@ count() {
 mkdir -p "$build/log" "$build/vectors"
 /usr/bin/python3 tests/vectors/make_vectors.py "$build/vectors"
 /usr/bin/python3 tests/vectors/make_scan_vectors.py "$build/vectors/scan"
+/usr/bin/python3 tests/vectors/make_analysis_vectors.py "$build/vectors/analysis"
 export ATTN_VECTORS="$build/vectors"
 for program in "$build"/test_*; do
     count "$(basename "$program")" "$program"

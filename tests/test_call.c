@@ -49,7 +49,8 @@ static void open_reading(reading *r, const char *options)
 {
     const char *text = options ? options : "{}";
     *r = (reading){.document = json_loads(text, 0, NULL)};
-    if (!r->document || srv_options_read(&r->options, r->document, true, &r->error) != ATTN_OK) {
+    if (!r->document || srv_options_read(&r->options, r->document, SRV_FOR_ATTEND | SRV_FOR_PLAN,
+                                         &r->error) != ATTN_OK) {
         printf("%s: %s\n", text, r->error.message);
         abort();
     }

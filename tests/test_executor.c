@@ -487,6 +487,70 @@ static void test_long_job_is_not_starved(void)
     srv_executor_close(s.executor);
 }
 
+/* As many background jobs as may run stop inside a tile, more wait behind them; another job is
+ * done meanwhile, since a worker was left to it. */
+static void test_background_leaves_a_worker(void)
+{
+    enum {
+        WORKERS = 3,
+        JOBS = 8
+    };
+    srv_executor *executor = open_executor(WORKERS);
+    sem_t entered, gate;
+    probe *background[JOBS];
+    sem_init(&entered, 0, 0);
+    sem_init(&gate, 0, 0);
+    for (int i = 0; i < JOBS; i++) {
+        background[i] = probe_flat(5);
+        background[i]->job.background = true;
+        background[i]->tile_hook = stop_at_gate;
+        background[i]->entered = &entered;
+        background[i]->gate = &gate;
+        srv_executor_submit(executor, &background[i]->job);
+    }
+    for (int i = 0; i < WORKERS - 1; i++)
+        wait_for(&entered);
+    for (int i = 0; i < 20; i++) {
+        probe *p = probe_new(3, (const int64_t[]){1, 7, 2});
+        srv_executor_submit(executor, &p->job);
+        probe_end(p, ATTN_OK, 10);
+    }
+    CHECK(sem_trywait(&entered) != 0, "a background tile took the last worker");
+    for (int i = 0; i < JOBS * 5; i++)
+        sem_post(&gate);
+    for (int i = 0; i < JOBS; i++)
+        probe_end(background[i], ATTN_OK, 5);
+    srv_executor_close(executor);
+    sem_destroy(&entered);
+    sem_destroy(&gate);
+}
+
+/* With a single worker what comes waits for one background tile, and not for a second. */
+static void test_background_yields_between_tiles(void)
+{
+    srv_executor *executor = open_executor(1);
+    sem_t entered, gate;
+    probe *background = probe_flat(3), *p = probe_flat(100);
+    sem_init(&entered, 0, 0);
+    sem_init(&gate, 0, 0);
+    background->job.background = true;
+    background->tile_hook = stop_at_gate;
+    background->entered = &entered;
+    background->gate = &gate;
+    srv_executor_submit(executor, &background->job);
+    wait_for(&entered);
+    srv_executor_submit(executor, &p->job);
+    sem_post(&gate);
+    probe_end(p, ATTN_OK, 100);
+    CHECK(background->tiles_run <= 2, "%d background tiles went first", background->tiles_run);
+    sem_post(&gate);
+    sem_post(&gate);
+    probe_end(background, ATTN_OK, 3);
+    srv_executor_close(executor);
+    sem_destroy(&entered);
+    sem_destroy(&gate);
+}
+
 static void test_cancel_before_start(void)
 {
     srv_executor *executor = open_executor(1);
@@ -984,6 +1048,8 @@ int main(void)
         {"all workers wake", test_all_workers_wake},
         {"shortest first", test_shortest_first},
         {"long job is not starved", test_long_job_is_not_starved},
+        {"background leaves a worker", test_background_leaves_a_worker},
+        {"background yields between tiles", test_background_yields_between_tiles},
         {"cancel before start", test_cancel_before_start},
         {"cancel while tiles run", test_cancel_while_tiles_run},
         {"cancel between phases", test_cancel_between_phases},

@@ -258,6 +258,68 @@ static void test_load(void)
           srv_queue_load(&queue).remaining_ns);
 }
 
+static void add_background(srv_queue *queue, srv_job *job, int64_t tiles, double tile_ns)
+{
+    add_begun(queue, job, tiles, tile_ns);
+    job->background = true;
+}
+
+/* Older and shorter, and passed over as often as it takes: all the same it comes last. */
+static void test_background_is_last(void)
+{
+    srv_queue queue = {0};
+    srv_job background, job;
+    add_background(&queue, &background, 2, 1);
+    add_begun(&queue, &job, 3 * SRV_PASSES_ALLOWED, 1000);
+    for (int64_t tile = 0; tile < 3 * SRV_PASSES_ALLOWED; tile++)
+        expect(&queue, 0, &job, tile);
+    expect(&queue, 0, &background, 0);
+    expect(&queue, 0, NULL, 0);
+    srv_job_end_tile(&background, 0, ATTN_OK, 0, 0);
+    for (int64_t tile = 0; tile < 3 * SRV_PASSES_ALLOWED; tile++)
+        srv_job_end_tile(&job, tile, ATTN_OK, 1, 0);
+    expect(&queue, 0, &job, SRV_NO_TILE);
+    srv_queue_remove(&queue, &job);
+    expect(&queue, 0, &background, 1);
+}
+
+/* Among themselves in order of submission, and never more tiles at once than allowed. */
+static void test_background_leaves_workers(void)
+{
+    srv_queue queue = {.background_most = 2};
+    srv_job first, second, third;
+    add_background(&queue, &first, 1, 1000);
+    add_background(&queue, &second, 4, 1);
+    add_background(&queue, &third, 1, 1);
+    expect(&queue, 0, &first, 0);
+    expect(&queue, 0, &second, 0);
+    expect(&queue, 0, NULL, 0);
+    srv_job_end_tile(&first, 0, ATTN_OK, 0, 0);
+    expect(&queue, 0, &first, SRV_NO_TILE);
+    srv_queue_remove(&queue, &first);
+    expect(&queue, 0, &second, 1);
+    expect(&queue, 0, NULL, 0);
+    srv_job_stop(&third, ATTN_CANCELLED);
+    expect(&queue, 0, &third, SRV_NO_TILE);
+    srv_load load = srv_queue_load(&queue);
+    CHECK(load.background == 2 && load.background_ns == load.remaining_ns, "%lld jobs, %g ns",
+          (long long)load.background, load.background_ns);
+}
+
+/* A barrier takes no tile's place. */
+static void test_background_barrier(void)
+{
+    srv_queue queue = {0};
+    srv_job running, resting;
+    add_background(&queue, &running, 1, 1);
+    expect(&queue, 0, &running, 0);
+    add(&queue, &resting, 1);
+    resting.background = true;
+    expect(&queue, 0, &resting, SRV_NO_TILE);
+    begin(&resting, 1, 1, 0);
+    expect(&queue, 0, NULL, 0);
+}
+
 static void test_remove_anywhere(void)
 {
     static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
@@ -352,6 +414,7 @@ static void test_random_drill(void)
         drill d = {.seed = seed};
         for (int i = 0; i < JOBS; i++) {
             add(&d.queue, &d.jobs[i], draw(&d.seed, 1000));
+            d.jobs[i].background = draw(&d.seed, 3) == 0;
             d.jobs[i].deadline_ns = draw(&d.seed, 4) ? 0 : 1 + draw(&d.seed, 300);
         }
         int64_t now_ns = 1;
@@ -384,6 +447,9 @@ int main(void)
         {"cancel is not overruled", test_cancel_is_not_overruled},
         {"workspace", test_workspace},
         {"load", test_load},
+        {"background is last", test_background_is_last},
+        {"background leaves workers", test_background_leaves_workers},
+        {"background barrier", test_background_barrier},
         {"remove anywhere", test_remove_anywhere},
         {"random drill", test_random_drill},
         {0},

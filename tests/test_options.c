@@ -22,15 +22,20 @@ typedef struct field {
     const char *path;
     kind kind;
     double least, most;
+    unsigned routes;
 } field;
 
 static const field fields[] = {
-#define FIELD(id, path, kind, least, most, backends) {path, kind, least, most},
+#define FIELD(id, path, kind, least, most, backends, routes) \
+    {path, kind, least, most, SRV_FOR_##routes},
 #include "server/attend/fields.def"
 #undef FIELD
 };
 
 static const char *const groups[] = {"params", "hints", "shape"};
+
+/* What POST /v1/plan takes. */
+static const unsigned plan = SRV_FOR_ATTEND | SRV_FOR_PLAN;
 
 enum {
     GROUPS = sizeof groups / sizeof *groups
@@ -66,7 +71,7 @@ static attn_status read_text(srv_options *options, json_t **document, const char
 {
     *error = (attn_error){0};
     *document = parse(text);
-    return srv_options_read(options, *document, true, error);
+    return srv_options_read(options, *document, SRV_FOR_ALL, error);
 }
 
 static void check_refused(const attn_error *error, const char *text, const char *param,
@@ -159,7 +164,7 @@ static void check_field(srv_field id, json_t *value)
     char *text = json_dumps(document, JSON_COMPACT);
     srv_options options;
     attn_error error = {0};
-    attn_status status = srv_options_read(&options, document, true, &error);
+    attn_status status = srv_options_read(&options, document, SRV_FOR_ALL, &error);
     CHECK(status == (allowed ? ATTN_OK : ATTN_INVALID), "%.100s: %s, %s", text,
           attn_status_name(status), error.message);
     if (allowed)
@@ -336,7 +341,7 @@ static void check_query(const query *q)
     const srv_pair pair = {q->name, q->value};
     srv_options options;
     attn_error error = {0};
-    attn_status status = srv_options_read_query(&options, &pair, 1, true, &error);
+    attn_status status = srv_options_read_query(&options, &pair, 1, SRV_FOR_ALL, &error);
     CHECK((status == ATTN_OK) == !q->message, "%s=%s: %s, \"%s\"", q->name, q->value,
           attn_status_name(status), error.message);
     if (q->message)
@@ -408,7 +413,7 @@ static void a_query_is_read_whole(void)
         {"params.window", "512"}, {"lengths", "4096,1800,0"}, {"backend", "window"}};
     srv_options options;
     attn_error error = {0};
-    CHECK(srv_options_read_query(&options, pairs, 3, false, &error) == ATTN_OK, "%s",
+    CHECK(srv_options_read_query(&options, pairs, 3, SRV_FOR_ATTEND, &error) == ATTN_OK, "%s",
           error.message);
     json_t *lengths = parse("[4096,1800,0]");
     CHECK(srv_options_int(&options, SRV_FIELD_WINDOW, 0) == 512, "params.window is lost");
@@ -417,12 +422,14 @@ static void a_query_is_read_whole(void)
     json_decref(lengths);
     srv_options_free(&options);
     static const srv_pair twice[] = {{"lengths", "1"}, {"lengths", "1"}};
-    CHECK(srv_options_read_query(&options, twice, 2, false, &error) == ATTN_INVALID, "twice");
+    CHECK(srv_options_read_query(&options, twice, 2, SRV_FOR_ATTEND, &error) == ATTN_INVALID,
+          "twice");
     check_refused(&error, "lengths twice", "lengths", "stands twice");
     srv_options_free(&options);
     static const srv_pair shape = {"shape.n", "5"};
     error = (attn_error){0};
-    CHECK(srv_options_read_query(&options, &shape, 1, false, &error) == ATTN_INVALID, "a shape");
+    CHECK(srv_options_read_query(&options, &shape, 1, SRV_FOR_ATTEND, &error) == ATTN_INVALID,
+          "a shape");
     check_refused(&error, "shape.n", "shape.n", "is not a known field");
     srv_options_free(&options);
 }
@@ -448,7 +455,8 @@ static void check_listing(const char *message, const char *group)
     for (int i = 0; i < SRV_FIELD_COUNT; i++) {
         const char *path = fields[i].path, *dot = strchr(path, '.');
         bool there = group ? dot && strncmp(path, group, strlen(group)) == 0 : !dot;
-        CHECK(lists(message, dot ? dot + 1 : path) == there, "%s in \"%s\"", path, message);
+        CHECK(!(fields[i].routes & plan) || lists(message, dot ? dot + 1 : path) == there,
+              "%s in \"%s\"", path, message);
     }
 }
 
@@ -461,7 +469,7 @@ static void check_unknown(const char *group, const char *member)
     json_t *document = group ? json_pack("{s:o}", group, inner) : inner;
     srv_options options;
     attn_error error = {0};
-    CHECK(srv_options_read(&options, document, true, &error) == ATTN_INVALID, "%s is known", path);
+    CHECK(srv_options_read(&options, document, plan, &error) == ATTN_INVALID, "%s is known", path);
     check_refused(&error, path, param, " is not a known field");
     check_listing(error.message, group);
     srv_options_free(&options);
@@ -503,9 +511,40 @@ static void a_field_is_known_in_its_place_only(void)
         const char *dot = strchr(fields[i].path, '.');
         if (dot)
             check_unknown(NULL, fields[i].path);
-        for (int g = 0; g < GROUPS && !dot; g++)
+        for (int g = 0; g < GROUPS && !dot && (fields[i].routes & plan); g++)
             check_unknown(groups[g], fields[i].path);
     }
+}
+
+/* A field that another route alone has is unknown, and is not among those that are listed. */
+static void check_routes(const field *f, unsigned routes)
+{
+    const char *dot = strchr(f->path, '.'), *member = dot ? dot + 1 : f->path;
+    json_t *document = document_with(f->path, json_null());
+    srv_options options;
+    attn_error error = {0};
+    bool known = (f->routes & routes) != 0;
+    CHECK(srv_options_read(&options, document, routes, &error) == ATTN_INVALID, "%s is null",
+          f->path);
+    CHECK(known == !strstr(error.message, " is not a known field"), "%s for %u: %s", f->path,
+          routes, error.message);
+    CHECK(known || !lists(error.message, member), "%s for %u is listed: %s", f->path, routes,
+          error.message);
+    srv_options_free(&options);
+    const srv_pair pair = {f->path, f->kind == BOOL ? "true" : "1"};
+    error = (attn_error){0};
+    attn_status status = srv_options_read_query(&options, &pair, 1, routes, &error);
+    CHECK((status == ATTN_OK) == known, "%s=1 for %u: %s", f->path, routes, error.message);
+    srv_options_free(&options);
+    json_decref(document);
+}
+
+static void a_field_is_known_to_its_routes_only(void)
+{
+    const unsigned sets[] = {SRV_FOR_ATTEND, plan, SRV_FOR_ANALYZE};
+    for (int i = 0; i < SRV_FIELD_COUNT; i++)
+        for (size_t r = 0; r < sizeof sets / sizeof *sets; r++)
+            check_routes(&fields[i], sets[r]);
 }
 
 static void a_shape_exists_where_it_is_asked_for(void)
@@ -513,10 +552,12 @@ static void a_shape_exists_where_it_is_asked_for(void)
     json_t *document = parse("{\"shape\":{\"n\":5}}");
     srv_options options;
     attn_error error = {0};
-    CHECK(srv_options_read(&options, document, true, &error) == ATTN_OK, "%s", error.message);
+    CHECK(srv_options_read(&options, document, SRV_FOR_ALL, &error) == ATTN_OK, "%s",
+          error.message);
     CHECK(srv_options_int(&options, SRV_FIELD_SHAPE_N, 0) == 5, "shape.n is lost");
     srv_options_free(&options);
-    CHECK(srv_options_read(&options, document, false, &error) == ATTN_INVALID, "shape is known");
+    CHECK(srv_options_read(&options, document, SRV_FOR_ATTEND, &error) == ATTN_INVALID,
+          "shape is known");
     check_refused(&error, "shape", "shape", "shape is not a known field");
     srv_options_free(&options);
     json_decref(document);
@@ -532,7 +573,8 @@ static void tensors_are_stepped_over(void)
         CHECK(srv_tensor_find(names[i]) >= 0, "%s", names[i]);
         json_object_set_new(document, names[i], json_null());
     }
-    CHECK(srv_options_read(&options, document, false, &error) == ATTN_OK, "%s", error.message);
+    CHECK(srv_options_read(&options, document, SRV_FOR_ATTEND, &error) == ATTN_OK, "%s",
+          error.message);
     CHECK(srv_options_bool(&options, SRV_FIELD_CAUSAL, false), "causal is lost");
     CHECK(srv_options_int(&options, SRV_FIELD_K, 0) == 3, "params.k is not the tensor k");
     srv_options_free(&options);
@@ -611,7 +653,8 @@ static void every_backend_takes_the_rest(void)
         "{\"model\":\"m\",\"adapter\":\"a\",\"backend\":\"exact\",\"causal\":true,\"scale\":2,"
         "\"lengths\":[1],\"return_output\":false,\"measure_error\":true,\"shape\":{\"n\":1,\"m\":1,"
         "\"heads\":1,\"kv_heads\":1,\"d\":1,\"dv\":1,\"batch\":1},\"hints\":{\"long_range\":true,"
-        "\"locality\":true,\"max_relative_error\":0.1,\"deadline_ms\":5}}";
+        "\"locality\":true,\"max_relative_error\":0.1,\"deadline_ms\":5},\"windows\":[1],"
+        "\"features\":1,\"seed\":1}";
     srv_options options;
     attn_error error;
     json_t *document;
@@ -637,6 +680,7 @@ static const test_case cases[] = {
     {"a query is read whole", a_query_is_read_whole},
     {"unknown members are told the known ones", unknown_members_are_told_the_known_ones},
     {"a field is known in its place only", a_field_is_known_in_its_place_only},
+    {"a field is known to its routes only", a_field_is_known_to_its_routes_only},
     {"a shape exists where it is asked for", a_shape_exists_where_it_is_asked_for},
     {"tensors are stepped over", tensors_are_stepped_over},
     {"freeing twice is harmless", freeing_twice_is_harmless},

@@ -12,8 +12,8 @@
 #include "server/admission.h"
 #include "server/attend/decision.h"
 #include "server/attend/estimate.h"
+#include "server/attend/intake.h"
 #include "server/attend/reply.h"
-#include "server/attend/source.h"
 #include "server/clock.h"
 #include "server/codec/output.h"
 #include "server/loop.h"
@@ -23,11 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SLICE_BYTES = 512 << 10, /* of body text a tile reads */
-};
-/* What reading and printing cost, for the order in which jobs are served; about right is enough. */
-#define READ_NS_PER_BYTE   1.5
+/* What printing costs, for the order in which jobs are served; about right is enough. */
 #define PRINT_NS_PER_FLOAT 30.0
 
 typedef enum stage {
@@ -43,10 +39,8 @@ typedef struct attend {
     stage stage;
     int phase; /* of the plan */
 
-    srv_source *source;
+    srv_intake intake;
     srv_model *model; /* a reference; NULL: a raw call */
-    srv_body_step step;
-    int64_t slices; /* of the body, read or being read */
     srv_options options;
     srv_inputs inputs;
     srv_call call;
@@ -96,8 +90,8 @@ static bool reserve(attend *a)
     srv_request *request = a->request;
     const attn_shape *s = &a->call.shape;
     double bytes = (double)output_count(s) * sizeof(float) +
-                   (double)srv_decision_bytes(&a->decision) + (double)srv_source_bytes(a->source) +
-                   (double)request->body_room;
+                   (double)srv_decision_bytes(&a->decision) +
+                   (double)srv_source_bytes(a->intake.source) + (double)request->body_room;
     if (a->call.key_mask)
         bytes += (double)s->batch * (double)s->m;
     if (returns_output(a) && request->wanted == SRV_FORMAT_JSON)
@@ -135,7 +129,8 @@ static bool acquire_model(attend *a)
 
 static attn_status decide(attend *a, attn_error *error)
 {
-    attn_status status = srv_source_options(a->source, a->plan_only, &a->options, error);
+    unsigned routes = a->plan_only ? SRV_FOR_ATTEND | SRV_FOR_PLAN : SRV_FOR_ATTEND;
+    attn_status status = srv_source_options(a->intake.source, routes, &a->options, error);
     if (status != ATTN_OK)
         return status;
     if (!acquire_model(a))
@@ -184,21 +179,12 @@ static bool open_frame(attend *a)
     return refuse(a, srv_problem_from(ATTN_NO_MEMORY, NULL));
 }
 
-/* The client's deadline counts from the request's first header. */
-static void set_deadline(attend *a)
-{
-    double fallback = (double)a->request->server->config.default_deadline_ms;
-    double ms = srv_options_real(&a->options, SRV_FIELD_DEADLINE_MS, fallback);
-    if (ms > 0)
-        a->job.deadline_ns = a->request->arrived_ns + (int64_t)(ms * 1e6);
-}
-
 /* After the last slice: false when the work ends here. */
 static bool after_read(attend *a)
 {
     attn_error error = {0};
     a->read_ns = srv_now_ns();
-    a->inputs = srv_source_inputs(a->source);
+    a->inputs = srv_source_inputs(a->intake.source);
     attn_status status = decide(a, &error);
     if (a->refused)
         return false;
@@ -206,19 +192,11 @@ static bool after_read(attend *a)
         return refuse(a, srv_problem_from(status, &error));
     if (a->plan_only)
         return false;
-    if (!srv_source_needs_body(a->source))
+    if (!srv_source_needs_body(a->intake.source))
         srv_request_drop_body(a->request);
-    set_deadline(a);
+    srv_intake_set_deadline(&a->intake, &a->options, &a->job);
     describe_output(a);
     return reserve(a) && open_frame(a);
-}
-
-static bool next_slice(attend *a, attn_phase *phase)
-{
-    double left = (double)a->request->body_length - (double)++a->slices * SLICE_BYTES;
-    a->job.remaining_ns = (left > 0 ? left : 0) * READ_NS_PER_BYTE;
-    *phase = (attn_phase){"read", 1, SLICE_BYTES * READ_NS_PER_BYTE};
-    return true;
 }
 
 static bool next_compute(attend *a, attn_phase *phase);
@@ -273,35 +251,19 @@ static bool next(srv_job *job, attn_phase *phase)
     if (a->refused || a->stage == PRINT)
         return false;
     if (a->stage == READ) {
-        if (a->step == SRV_BODY_MORE)
-            return next_slice(a, phase);
+        if (srv_intake_next(&a->intake, job, phase))
+            return true;
         if (!after_read(a))
             return false;
     }
     return next_compute(a, phase);
 }
 
-/* A JSON body was reserved for before it came. Of a safetensors body only the header tells what
- * converting its tensors takes. */
-static bool reserve_conversion(attend *a)
-{
-    srv_request *request = a->request;
-    srv_problem problem;
-    size_t bytes = srv_source_bytes(a->source) + request->body_room;
-    if (request->format == SRV_FORMAT_JSON || bytes <= request->share.bytes)
-        return true;
-    return srv_admit_bytes(request->server, &request->share, bytes, "the tensors", &problem) ||
-           refuse(a, problem);
-}
-
 static attn_status run_read(attend *a)
 {
-    attn_error error = {0};
-    a->step = srv_source_read(a->source, SLICE_BYTES, &error);
-    if (a->step == SRV_BODY_MORE)
-        reserve_conversion(a);
-    if (a->step == SRV_BODY_FAULT)
-        refuse(a, srv_problem_from(error.status, &error));
+    srv_problem problem;
+    if (!srv_intake_run(&a->intake, &problem))
+        refuse(a, problem);
     return ATTN_OK;
 }
 
@@ -392,7 +354,7 @@ static void release(attend *a)
     srv_model_release(a->model);
     srv_call_free(&a->call);
     srv_options_free(&a->options);
-    srv_source_close(a->source);
+    srv_intake_close(&a->intake);
     srv_request_drop_body(a->request);
 }
 
@@ -432,21 +394,17 @@ static void end_work(void *work)
 void srv_attend_start(srv_request *request, bool plan_only)
 {
     attend *a = calloc(1, sizeof *a);
-    if (a)
-        a->source = srv_source_open(request);
-    if (!a || !a->source) {
+    if (!a || !srv_intake_open(&a->intake, request, &a->job)) {
         free(a);
         srv_request_refuse(request, srv_problem_from(ATTN_NO_MEMORY, NULL));
         return;
     }
     a->request = request;
     a->plan_only = plan_only;
-    a->step = SRV_BODY_MORE;
     atomic_init(&a->first_bad, INT64_MAX);
     a->job.next = next;
     a->job.run = run;
     a->job.done = done;
-    a->job.remaining_ns = (double)request->body_length * READ_NS_PER_BYTE;
     a->submitted_ns = srv_now_ns();
     srv_request_start(request, &a->job, a, end_work);
 }

@@ -10,11 +10,19 @@
 #include <stdint.h>
 
 typedef enum srv_field {
-#define FIELD(id, path, kind, least, most, backends) SRV_FIELD_##id,
+#define FIELD(id, path, kind, least, most, backends, routes) SRV_FIELD_##id,
 #include "server/attend/fields.def"
 #undef FIELD
     SRV_FIELD_COUNT
 } srv_field;
+
+/* Sets of routes, as fields.def names them and as a reader says whose fields it takes. */
+enum {
+    SRV_FOR_ATTEND = 1,
+    SRV_FOR_PLAN = 2,
+    SRV_FOR_ANALYZE = 4,
+    SRV_FOR_ALL = SRV_FOR_ATTEND | SRV_FOR_PLAN | SRV_FOR_ANALYZE,
+};
 
 typedef struct srv_value {
     bool given;
@@ -37,19 +45,19 @@ typedef struct srv_options {
 struct json_t;
 
 /* Read every member of `document` that is not a tensor. Refuses unknown members, wrong types and
- * values out of range, each naming the field, what was found and what was expected. The shape.*
- * fields exist only where `with_shape`. Strings are borrowed from `document`. Whatever it returns,
- * srv_options_free ends the options. */
-attn_status srv_options_read(srv_options *options, const struct json_t *document, bool with_shape,
+ * values out of range, each naming the field, what was found and what was expected. Only the fields
+ * of `routes` exist. Strings are borrowed from `document`. Whatever it returns, srv_options_free
+ * ends the options. */
+attn_status srv_options_read(srv_options *options, const struct json_t *document, unsigned routes,
                              attn_error *error);
 
 /* The same from a query string: `params.window=512&lengths=4096,1800&causal=true`. Strings are
  * borrowed from the pairs; pairs named like a tensor are left to others. */
 attn_status srv_options_read_query(srv_options *options, const srv_pair *pairs, int count,
-                                   bool with_shape, attn_error *error);
+                                   unsigned routes, attn_error *error);
 
-/* Append the fields as members of a JSON schema's "properties", each behind a comma. */
-void srv_options_describe(srv_text *text, bool with_shape);
+/* Append the fields of `routes` as members of a JSON schema's "properties", each behind a comma. */
+void srv_options_describe(srv_text *text, unsigned routes);
 
 void srv_options_free(srv_options *options);
 

@@ -25,14 +25,15 @@ static void describe_field(srv_text *text, const srv_rule *f, const char *name)
     srv_text_string(text, f->kind == SRV_RULE_INTS ? "}}" : "}");
 }
 
-static void describe_group(srv_text *text, const char *group)
+static void describe_group(srv_text *text, unsigned routes, const char *group)
 {
     size_t length = strlen(group);
     const char *separator = "";
     srv_text_format(text, ", \"%s\": {\"type\": \"object\", \"properties\": {", group);
     for (int i = 0; i < SRV_FIELD_COUNT; i++) {
         const char *path = srv_rules[i].path;
-        if (strncmp(path, group, length) != 0 || path[length] != '.')
+        if (!(srv_rules[i].routes & routes) || strncmp(path, group, length) != 0 ||
+            path[length] != '.')
             continue;
         srv_text_string(text, separator);
         describe_field(text, &srv_rules[i], path + length + 1);
@@ -41,16 +42,16 @@ static void describe_group(srv_text *text, const char *group)
     srv_text_string(text, "}, \"additionalProperties\": false}");
 }
 
-void srv_options_describe(srv_text *text, bool with_shape)
+void srv_options_describe(srv_text *text, unsigned routes)
 {
     for (int i = 0; i < SRV_FIELD_COUNT; i++) {
-        if (strchr(srv_rules[i].path, '.'))
+        if (!(srv_rules[i].routes & routes) || strchr(srv_rules[i].path, '.'))
             continue;
         srv_text_string(text, ", ");
         describe_field(text, &srv_rules[i], srv_rules[i].path);
     }
-    describe_group(text, "params");
-    describe_group(text, "hints");
-    if (with_shape)
-        describe_group(text, "shape");
+    describe_group(text, routes, "params");
+    describe_group(text, routes, "hints");
+    if (routes & SRV_FOR_PLAN)
+        describe_group(text, routes, "shape");
 }

@@ -96,8 +96,8 @@ static attn_status read_value(const srv_rule *f, const json_t *value, srv_value 
     return read_integers(f, value, to, error);
 }
 
-static attn_status read_members(srv_options *options, const char *group, const json_t *object,
-                                attn_error *error)
+static attn_status read_members(srv_options *options, unsigned routes, const char *group,
+                                const json_t *object, attn_error *error)
 {
     const char *member;
     json_t *value;
@@ -108,9 +108,9 @@ static attn_status read_members(srv_options *options, const char *group, const j
     }
     json_object_foreach((json_t *)object, member, value)
     {
-        int i = srv_rule_find(group, member);
+        int i = srv_rule_find(routes, group, member);
         if (i < 0)
-            return srv_rule_unknown(group, member, error);
+            return srv_rule_unknown(routes, group, member, error);
         attn_status status = read_value(&srv_rules[i], value, &options->values[i], error);
         if (status != ATTN_OK)
             return status;
@@ -118,13 +118,13 @@ static attn_status read_members(srv_options *options, const char *group, const j
     return ATTN_OK;
 }
 
-static bool is_group(const char *name, bool with_shape)
+static bool is_group(const char *name, unsigned routes)
 {
     return strcmp(name, "params") == 0 || strcmp(name, "hints") == 0 ||
-           (with_shape && strcmp(name, "shape") == 0);
+           ((routes & SRV_FOR_PLAN) && strcmp(name, "shape") == 0);
 }
 
-attn_status srv_options_read(srv_options *options, const json_t *document, bool with_shape,
+attn_status srv_options_read(srv_options *options, const json_t *document, unsigned routes,
                              attn_error *error)
 {
     const char *member;
@@ -135,11 +135,11 @@ attn_status srv_options_read(srv_options *options, const json_t *document, bool 
         attn_status status = ATTN_OK;
         if (srv_tensor_find(member) >= 0)
             continue;
-        int i = srv_rule_find(NULL, member);
-        if (is_group(member, with_shape))
-            status = read_members(options, member, value, error);
+        int i = srv_rule_find(routes, NULL, member);
+        if (is_group(member, routes))
+            status = read_members(options, routes, member, value, error);
         else if (i < 0)
-            status = srv_rule_unknown(NULL, member, error);
+            status = srv_rule_unknown(routes, NULL, member, error);
         else
             status = read_value(&srv_rules[i], value, &options->values[i], error);
         if (status != ATTN_OK)

@@ -74,16 +74,16 @@ static attn_status scan_value(const srv_rule *f, const char *text, srv_value *to
 }
 
 attn_status srv_options_read_query(srv_options *options, const srv_pair *pairs, int count,
-                                   bool with_shape, attn_error *error)
+                                   unsigned routes, attn_error *error)
 {
     *options = (srv_options){0};
     for (int p = 0; p < count; p++) {
         const char *name = pairs[p].name;
         if (srv_tensor_find(name) >= 0)
             continue;
-        int i = srv_rule_find_path(name);
-        if (i < 0 || (!with_shape && strncmp(name, "shape.", 6) == 0))
-            return srv_rule_unknown(NULL, name, error);
+        int i = srv_rule_find_path(routes, name);
+        if (i < 0)
+            return srv_rule_unknown(routes, NULL, name, error);
         if (options->values[i].given)
             return attn_error_set(error, ATTN_INVALID, srv_rules[i].path,
                                   "%s stands twice in the query string", srv_rules[i].path);

@@ -5,7 +5,8 @@
 #include <string.h>
 
 const srv_rule srv_rules[SRV_FIELD_COUNT] = {
-#define FIELD(id, path, kind, least, most, backends) {path, SRV_RULE_##kind, least, most, backends},
+#define FIELD(id, path, kind, least, most, backends, routes) \
+    {path, SRV_RULE_##kind, least, most, backends, SRV_FOR_##routes},
 #include "server/attend/fields.def"
 #undef FIELD
 };
@@ -48,24 +49,24 @@ static bool same_path(const char *path, const char *group, const char *member)
 }
 
 /* As a query string spells it. */
-int srv_rule_find_path(const char *path)
+int srv_rule_find_path(unsigned routes, const char *path)
 {
     for (int i = 0; i < SRV_FIELD_COUNT; i++)
-        if (strcmp(srv_rules[i].path, path) == 0)
+        if ((srv_rules[i].routes & routes) && strcmp(srv_rules[i].path, path) == 0)
             return i;
     return -1;
 }
 
-int srv_rule_find(const char *group, const char *member)
+int srv_rule_find(unsigned routes, const char *group, const char *member)
 {
     for (int i = 0; i < SRV_FIELD_COUNT; i++)
-        if (same_path(srv_rules[i].path, group, member))
+        if ((srv_rules[i].routes & routes) && same_path(srv_rules[i].path, group, member))
             return i;
     return -1;
 }
 
 /* The members that exist in `group`, or at the top level, as a sentence lists them. */
-static void list_members(const char *group, char *text, size_t size)
+static void list_members(unsigned routes, const char *group, char *text, size_t size)
 {
     size_t skip = group ? strlen(group) + 1 : 0, used = 0;
     text[0] = '\0';
@@ -73,17 +74,18 @@ static void list_members(const char *group, char *text, size_t size)
         const char *path = srv_rules[i].path;
         bool inside = group ? strncmp(path, group, skip - 1) == 0 && path[skip - 1] == '.'
                             : strchr(path, '.') == NULL;
-        if (inside && used < size)
+        if (inside && (srv_rules[i].routes & routes) && used < size)
             used +=
                 (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", path + skip);
     }
 }
 
-attn_status srv_rule_unknown(const char *group, const char *member, attn_error *error)
+attn_status srv_rule_unknown(unsigned routes, const char *group, const char *member,
+                             attn_error *error)
 {
     char path[64], known[200];
     snprintf(path, sizeof path, "%s%s%.40s", group ? group : "", group ? "." : "", member);
-    list_members(group, known, sizeof known);
+    list_members(routes, group, known, sizeof known);
     return attn_error_set(error, ATTN_INVALID, path, "%s is not a known field; known %s are %s%s",
                           path, group ? "here" : "beside the tensors", known,
                           group ? "" : ", params, hints");

@@ -143,14 +143,6 @@ static void print_fields(const srv_reply *reply, fields *f)
     write_server_timing(timings, &request->answer);
 }
 
-/* Append a finished text to the answer; what could not be had shows as false. */
-static bool add_text(srv_answer *answer, srv_text *text)
-{
-    size_t length;
-    char *data = srv_text_release(text, &length);
-    return srv_answer_add(answer, data, length);
-}
-
 static bool add_pieces(srv_reply *reply, srv_answer *answer)
 {
     bool whole = true;
@@ -174,10 +166,10 @@ static bool write_json(srv_reply *reply, fields *f, srv_answer *answer)
     if (reply->output)
         srv_text_string(&head, ",\n \"output\": ");
     srv_text_string(&tail, "}\n");
-    bool whole = add_text(answer, &head);
+    bool whole = srv_answer_add_text(answer, &head);
     if (reply->output)
         whole = add_pieces(reply, answer) && whole;
-    return add_text(answer, &tail) && whole;
+    return srv_answer_add_text(answer, &tail) && whole;
 }
 
 static bool write_safetensors(srv_reply *reply, fields *f, srv_answer *answer)

@@ -223,18 +223,17 @@ srv_inputs srv_source_inputs(const srv_source *source)
     };
 }
 
-attn_status srv_source_options(const srv_source *source, bool with_shape, srv_options *options,
+attn_status srv_source_options(const srv_source *source, unsigned routes, srv_options *options,
                                attn_error *error)
 {
     const srv_request *request = source->request;
     if (!source->body)
-        return srv_options_read_query(options, request->query, request->query_count, with_shape,
-                                      error);
+        return srv_options_read_query(options, request->query, request->query_count, routes, error);
     if (request->query_count > 0)
         return attn_error_set(error, ATTN_INVALID, request->query[0].name,
                               "the query string has options, but a JSON body carries its own; move "
                               "them there");
-    return srv_options_read(options, srv_body_fields(source->body), with_shape, error);
+    return srv_options_read(options, srv_body_fields(source->body), routes, error);
 }
 
 bool srv_source_needs_body(const srv_source *source)

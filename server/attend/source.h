@@ -31,7 +31,7 @@ srv_body_step srv_source_read(srv_source *source, size_t bytes, attn_error *erro
 
 /* After DONE. The tensors belong to the source. */
 srv_inputs srv_source_inputs(const srv_source *source);
-attn_status srv_source_options(const srv_source *source, bool with_shape, srv_options *options,
+attn_status srv_source_options(const srv_source *source, unsigned routes, srv_options *options,
                                attn_error *error);
 
 /* After DONE: whether the body must be kept, because tensors lie in it. */

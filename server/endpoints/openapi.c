@@ -1,5 +1,6 @@
 /* GET /openapi.json: the description of the API, out of the very tables that dispatch requests and
  * check their options, so that it cannot say anything else. */
+#include "server/analyze/question.h"
 #include "server/attend/options.h"
 #include "server/attend/source.h"
 #include "server/endpoints/endpoints.h"
@@ -21,13 +22,14 @@ static void print_tensor_schema(srv_text *t)
            "\"base64\": {\"type\": \"string\"}}, \"additionalProperties\": false}]}");
 }
 
-static void print_request_schema(srv_text *t, const char *name, bool with_shape)
+static void print_request_schema(srv_text *t, const char *name, const char *const *tensors,
+                                 int tensor_count, unsigned routes)
 {
     srv_text_format(t, "\"%s\": {\"type\": \"object\", \"properties\": {", name);
-    for (int i = 0; i < SRV_TENSOR_NAMES; i++)
+    for (int i = 0; i < tensor_count; i++)
         srv_text_format(t, "%s\"%s\": {\"$ref\": \"#/components/schemas/Tensor\"}", i ? ", " : "",
-                        srv_tensor_names[i]);
-    srv_options_describe(t, with_shape);
+                        tensors[i]);
+    srv_options_describe(t, routes);
     srv_text_string(t, "}, \"additionalProperties\": false}");
 }
 
@@ -112,6 +114,13 @@ static void print_parameter(srv_text *t)
                        "\"pattern\": \"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$\"}}], ");
 }
 
+static const char *schema_of(const srv_route *route)
+{
+    if (route->endpoint == srv_endpoint_plan)
+        return "Plan";
+    return route->endpoint == srv_endpoint_analyze ? "Analyze" : "Attend";
+}
+
 static void print_operation(srv_text *t, const srv_route *route)
 {
     bool work = strcmp(route->method, "POST") == 0;
@@ -124,7 +133,7 @@ static void print_operation(srv_text *t, const srv_route *route)
     if (repository)
         print_repository_body(t, route);
     else if (work)
-        print_body(t, strcmp(route->path, "/v1/plan") == 0 ? "Plan" : "Attend");
+        print_body(t, schema_of(route));
     srv_text_string(t, "\"responses\": {\"200\": {\"description\": \"done\"}");
     if (work)
         print_refusals(t, repository ? "Sentence" : "Error");
@@ -148,9 +157,12 @@ void srv_endpoint_openapi(srv_request *request)
     srv_text_string(&t, "},\n\"components\": {\"schemas\": {");
     print_tensor_schema(&t);
     srv_text_string(&t, ",\n");
-    print_request_schema(&t, "Attend", false);
+    print_request_schema(&t, "Attend", srv_tensor_names, SRV_TENSOR_NAMES, SRV_FOR_ATTEND);
     srv_text_string(&t, ",\n");
-    print_request_schema(&t, "Plan", true);
+    print_request_schema(&t, "Plan", srv_tensor_names, SRV_TENSOR_NAMES,
+                         SRV_FOR_ATTEND | SRV_FOR_PLAN);
+    srv_text_string(&t, ",\n");
+    print_request_schema(&t, "Analyze", srv_analyze_tensors, SRV_ANALYZE_TENSORS, SRV_FOR_ANALYZE);
     srv_text_string(&t, ",\n");
     print_repository_schemas(&t);
     srv_text_string(&t, ",\n");

@@ -151,6 +151,16 @@ class Allocation(Base):
         body = {"shape": {"n": 100}, "hints": {"long_range": True}}
         self.each_failure(lambda: self.daemon.post("/v1/plan", body), self.check_json)
 
+    def test_analyze(self):
+        """The same body; its answer says how much its rows look at themselves."""
+        def check(answer):
+            mass = answer.json["heads"][0]["window_mass"]["1"]
+            self.assertGreater(len(answer.json["advice"]), 1)
+            self.assertAlmostEqual(mass, 1)
+
+        body = {**GOOD, "windows": [1], "features": 2, "params": {"features": 2}}
+        self.each_failure(lambda: self.daemon.post("/v1/analyze", body), check)
+
     def test_operations(self):
         for path in ("/v1/models", "/healthz", "/readyz", "/openapi.json"):
             with self.subTest(path=path):

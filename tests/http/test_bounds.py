@@ -34,8 +34,8 @@ GONE = (OSError, http.client.HTTPException)
 class BoundsCase(unittest.TestCase):
     """A daemon of its own for each test, which must end well."""
 
-    def daemon_with(self, *flags):
-        daemon = client.Daemon(*flags, workers=WORKERS)
+    def daemon_with(self, *flags, workers=WORKERS):
+        daemon = client.Daemon(*flags, workers=workers)
         self.addCleanup(self.ends, daemon)
         return daemon
 

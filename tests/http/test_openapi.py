@@ -147,7 +147,7 @@ class OpenApi(unittest.TestCase):
         return {**GOOD, group: {member: value} if member else value}
 
     def test_fields_are_those_that_are_taken(self):
-        for route in ("/v1/attend", "/v1/plan"):
+        for route in ("/v1/attend", "/v1/plan", "/v1/analyze"):
             schema = self.schema_of(route)
             self.assertIs(schema["additionalProperties"], False)
             for path, kind in self.kinds(schema):
@@ -160,7 +160,7 @@ class OpenApi(unittest.TestCase):
                     self.assertNotIn("not a known", error["message"])
 
     def test_fields_it_does_not_list_are_refused(self):
-        for route in ("/v1/attend", "/v1/plan"):
+        for route in ("/v1/attend", "/v1/plan", "/v1/analyze"):
             listed = {path for path, _ in self.kinds(self.schema_of(route))}
             groups = ("", "params.", "hints.")
             for path in [group + name for group in groups for name in ("x", "q", "causal", "n")]:
@@ -169,15 +169,16 @@ class OpenApi(unittest.TestCase):
                     self.assertEqual(answer.status, 400, f"{path}: {answer}")
 
     def test_bounds_are_those_that_are_held(self):
-        for path, kind in self.kinds(self.schema_of("/v1/attend")):
-            if kind not in ("integer", "number"):
-                continue
-            node = self.schema_of("/v1/attend")
-            for key in path.split("."):
-                node = node["properties"][key]
-            for outside in (10 * node["maximum"], min(-1, 10 * node["minimum"])):
-                answer = self.daemon.post("/v1/attend", self.with_field(path, outside))
-                self.assertEqual(answer.status, 400, f"{path}: {answer}")
+        for route in ("/v1/attend", "/v1/plan", "/v1/analyze"):
+            for path, kind in self.kinds(self.schema_of(route)):
+                if kind not in ("integer", "number"):
+                    continue
+                node = self.schema_of(route)
+                for key in path.split("."):
+                    node = node["properties"][key]
+                for outside in (10 * node["maximum"], min(-1, 10 * node["minimum"])):
+                    answer = self.daemon.post(route, self.with_field(path, outside))
+                    self.assertEqual(answer.status, 400, f"{route} {path}: {answer}")
 
     def test_error_types_are_those_that_are_given(self):
         error = self.document["components"]["schemas"]["Error"]["properties"]["error"]

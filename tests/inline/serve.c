@@ -70,6 +70,7 @@ bool inline_open(srv_server *server)
     *server = (srv_server){
         .config = {.short_below = 4096,
                    .long_above = 32768,
+                   .analyze_max_n = 64,
                    .max_queue = 1,
                    .max_queue_cost_ms = 1},
         .machine = attend_machine((attn_isa)isa, 0),
