@@ -64,10 +64,14 @@ static void check_bounds(const srv_config *config)
             name)
 #define INT(value, least, most, name) \
     require((value) >= (least) && (value) <= (most), "out of range", name)
+#define REAL INT
+#define BOOL(value, least, most, name)
 #define SETTING(member, kind, fallback, least, most, help) \
     kind(config->member, least, most, #member);
 #include "server/config.def"
 #undef SETTING
+#undef BOOL
+#undef REAL
 #undef INT
 #undef TEXT
 }
@@ -77,9 +81,13 @@ static bool is_same(const srv_config *a, const srv_config *b)
     bool same = true;
 #define TEXT(member)                                       same = same && strcmp(a->member, b->member) == 0;
 #define INT(member)                                        same = same && a->member == b->member;
+#define REAL(member)                                       same = same && !(a->member < b->member || a->member > b->member);
+#define BOOL                                               INT
 #define SETTING(member, kind, fallback, least, most, help) kind(member)
 #include "server/config.def"
 #undef SETTING
+#undef BOOL
+#undef REAL
 #undef INT
 #undef TEXT
     return same;
@@ -96,9 +104,13 @@ static bool is_utf8(const srv_config *config)
         json_decref(string);                          \
     } while (0);
 #define INT(member)
+#define REAL(member)
+#define BOOL(member)
 #define SETTING(member, kind, fallback, least, most, help) kind(member)
 #include "server/config.def"
 #undef SETTING
+#undef BOOL
+#undef REAL
 #undef INT
 #undef TEXT
     return all;

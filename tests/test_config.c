@@ -11,6 +11,8 @@
 typedef enum kind {
     TEXT,
     INT,
+    REAL,
+    BOOL,
 } kind;
 
 typedef struct setting {
@@ -121,12 +123,20 @@ static attn_status read_in(srv_config *config, place where, const char *key, con
 /* What a configuration holds, as text. */
 static const char *value_of(const srv_config *config, const setting *s, char text[32])
 {
-    const char *at = (const char *)config + s->offset;
-    int64_t number;
-    if (s->kind == TEXT)
+    const void *at = (const char *)config + s->offset;
+    switch (s->kind) {
+    case TEXT:
         return at;
-    memcpy(&number, at, sizeof number);
-    snprintf(text, 32, "%lld", (long long)number);
+    case INT:
+        snprintf(text, 32, "%lld", (long long)*(const int64_t *)at);
+        break;
+    case REAL:
+        snprintf(text, 32, "%g", *(const double *)at);
+        break;
+    case BOOL:
+        snprintf(text, 32, "%s", *(const bool *)at ? "true" : "false");
+        break;
+    }
     return text;
 }
 
@@ -162,14 +172,24 @@ static void defaults_are_those_of_the_table(void)
         check_value(&config, &settings[i], settings[i].fallback, "default");
 }
 
-/* Three values that the setting allows and that are not its default. */
+/* Three values that the setting allows and that are not its default, as far as there are three. */
 static void make_values(const setting *s, char values[PLACES][32])
 {
     for (int p = 0; p < PLACES; p++)
-        if (s->kind == TEXT)
+        switch (s->kind) {
+        case TEXT:
             snprintf(values[p], 32, "value%d", p);
-        else
+            break;
+        case INT:
             snprintf(values[p], 32, "%lld", s->most - 1 - p);
+            break;
+        case REAL:
+            snprintf(values[p], 32, "%g", (double)s->most - 0.25 * (p + 1));
+            break;
+        case BOOL:
+            snprintf(values[p], 32, "%s", p % 2 ? "false" : "true");
+            break;
+        }
 }
 
 static void every_key_obeys_the_strongest_place(void)
@@ -352,10 +372,38 @@ static void check_text(const setting *s)
         check_forbidden(s, "", message);
 }
 
+static void check_real(const setting *s)
+{
+    static const char *const wrong[] = {"", "x", "0.5x", "0,5", "nan", "inf", "1e999", "true"};
+    char value[32], message[120];
+    snprintf(message, sizeof message, "expected a number from %lld to %lld", s->least, s->most);
+    snprintf(value, sizeof value, "%lld", s->least);
+    check_allowed(s, value);
+    snprintf(value, sizeof value, "%lld", s->most);
+    check_allowed(s, value);
+    snprintf(value, sizeof value, "%g", (double)s->most + 0.5);
+    check_forbidden(s, value, message);
+    snprintf(value, sizeof value, "%g", (double)s->least - 0.5);
+    check_forbidden(s, value, message);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        check_forbidden(s, wrong[i], message);
+}
+
+static void check_bool(const setting *s)
+{
+    static const char *const wrong[] = {"", "True", "yes", "1", "0", "true "};
+    check_allowed(s, "true");
+    check_allowed(s, "false");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        check_forbidden(s, wrong[i], "expected true or false");
+}
+
 static void every_range_has_its_ends(void)
 {
+    static void (*const checks[])(const setting *) = {
+        [TEXT] = check_text, [INT] = check_int, [REAL] = check_real, [BOOL] = check_bool};
     for (int i = 0; i < SETTINGS; i++)
-        (settings[i].kind == INT ? check_int : check_text)(&settings[i]);
+        checks[settings[i].kind](&settings[i]);
 }
 
 static void a_default_is_a_value_that_could_be_given(void)
@@ -566,11 +614,21 @@ static void what_is_printed_reads_back(void)
     check_round_trip(&config, "defaults");
     for (int i = 0; i < SETTINGS; i++) {
         int64_t most = settings[i].most;
-        char *at = (char *)&config + settings[i].offset;
-        if (settings[i].kind == INT)
-            memcpy(at, &most, sizeof most);
-        else
+        void *at = (char *)&config + settings[i].offset;
+        switch (settings[i].kind) {
+        case TEXT:
             snprintf(at, (size_t)most + 1, "%s", "\"\\\b\n\x7f/\xc3\xbc \x01 <&> 'x'");
+            break;
+        case INT:
+            *(int64_t *)at = most;
+            break;
+        case REAL:
+            *(double *)at = (double)most / 3;
+            break;
+        case BOOL:
+            *(bool *)at = true;
+            break;
+        }
     }
     check_round_trip(&config, "odd values");
 }

@@ -1,5 +1,5 @@
 /* Mamba's convolution and scan on every instruction set: against a plain loop in double, cut into
- * chunks and ranges, padded, and in place. */
+ * chunks and ranges, masked, and in place. */
 #include "tests/support/attend.h"
 #include "tests/support/scan.h"
 #include "tests/support/suite.h"
@@ -119,74 +119,98 @@ static void test_pieces(void)
             }
 }
 
-/* The rows of a matrix that are valid close ranks at its front. */
-static void close_ranks(const scan_case *c, const float *matrix, ptrdiff_t stride,
-                        ptrdiff_t columns)
+/* A sequence from its beginning: history and state are 0. */
+static void open_beginning(scan_case *c, scan_mask mask)
 {
-    float *to = (float *)matrix;
-    for (ptrdiff_t t = 0; t < c->spec.count; t++)
-        if (scan_sees(c, t)) {
-            memmove(to, matrix + t * stride, (size_t)columns * sizeof *to);
-            to += stride;
-        }
+    const scan_spec spec = {.count = 100,
+                            .channels = 21,
+                            .states = 16,
+                            .width = 4,
+                            .euler = true,
+                            .biased = true,
+                            .step = -2,
+                            .mask = mask,
+                            .seed = 13};
+    scan_open(c, &spec);
+    memset(c->conv.history, 0, scan_history_floats(c) * sizeof(float));
+    memset(c->scan.h, 0, scan_state_floats(c) * sizeof(float));
 }
 
-/* The case without its masked rows. */
-static void cut_masked(scan_case *c)
+/* The case from position t on, without a mask. */
+static void begin_at(scan_case *c, ptrdiff_t t)
 {
-    const ptrdiff_t channels = c->spec.channels, states = c->spec.states;
-    close_ranks(c, c->conv.x, c->conv.x_stride, channels);
-    close_ranks(c, c->conv.out, c->conv.out_stride, channels);
-    close_ranks(c, c->scan.x, c->scan.x_stride, channels);
-    close_ranks(c, c->scan.dt, c->scan.dt_stride, channels);
-    close_ranks(c, c->scan.z, c->scan.z_stride, channels);
-    close_ranks(c, c->scan.b, c->scan.b_stride, states);
-    close_ranks(c, c->scan.c, c->scan.c_stride, states);
-    close_ranks(c, c->scan.y, c->scan.y_stride, channels);
-    int kept = 0;
-    for (ptrdiff_t t = 0; t < c->spec.count; t++)
-        kept += scan_sees(c, t);
-    c->conv.count = c->scan.count = c->spec.count = kept;
+    c->conv.x += t * c->conv.x_stride;
+    c->conv.out += t * c->conv.out_stride;
+    c->scan.x += t * c->scan.x_stride;
+    c->scan.dt += t * c->scan.dt_stride;
+    c->scan.b += t * c->scan.b_stride;
+    c->scan.c += t * c->scan.c_stride;
+    c->scan.z += t * c->scan.z_stride;
+    c->scan.y += t * c->scan.y_stride;
+    c->spec.count -= (int)t;
+    c->conv.count = c->scan.count = c->spec.count;
     c->mask = NULL;
 }
 
-static void check_masked_rows(const scan_case *c, attn_isa isa)
+/* Rows [0, count) of an answer are 0. */
+static void check_zeros(const scan_case *c, attn_isa isa, const float *out, ptrdiff_t stride,
+                        ptrdiff_t count, const char *what)
 {
-    for (ptrdiff_t t = 0; t < c->spec.count; t++)
-        for (int i = 0; i < c->spec.channels && !scan_sees(c, t); i++) {
-            float x = c->conv.out[t * c->conv.out_stride + i];
-            float y = c->scan.y[t * c->scan.y_stride + i];
-            CHECK(x == 0 && y == 0, "%s: masked position %td is %g and %g", scan_describe(c, isa),
-                  t, x, y);
-        }
+    for (ptrdiff_t t = 0; t < count; t++)
+        for (int i = 0; i < c->spec.channels; i++)
+            CHECK(out[t * stride + i] == 0, "%s: %s of hidden position %td, channel %d is %g",
+                  scan_describe(c, isa), what, t, i, out[t * stride + i]);
 }
 
-/* What is masked, wherever it stands, is as if it were not there: the same bits, the same state,
- * and so the same continuation. */
-static void test_padding(void)
+/* Padding on the left answers 0 and is as if it were not there: the same bits, the same state, and
+ * so the same continuation. */
+static void test_left_padding(void)
 {
-    for (int mask = SCAN_VISIBLE; mask < SCAN_HIDDEN; mask++)
+    for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k)) {
+        scan_case padded, bare;
+        ptrdiff_t hidden = 0;
+        open_beginning(&padded, SCAN_LEFT);
+        open_beginning(&bare, SCAN_LEFT);
+        while (!scan_sees(&bare, hidden))
+            hidden++;
+        begin_at(&bare, hidden);
+        scan_run(&padded, k->scan, 40, WHOLE);
+        scan_run(&bare, k->scan, WHOLE, WHOLE);
+        check_zeros(&padded, k->isa, padded.conv.out, padded.conv.out_stride, hidden, "conv");
+        check_zeros(&padded, k->isa, padded.scan.y, padded.scan.y_stride, hidden, "scan");
+        begin_at(&padded, hidden);
+        check_same(&padded, &bare, k->isa, "when it is padded");
+        scan_close(&padded);
+        scan_close(&bare);
+    }
+}
+
+/* Rows of (count, channels) that the mask hides become 0. */
+static void multiply(const scan_case *c, const float *rows, ptrdiff_t stride)
+{
+    float *to = (float *)rows;
+    for (ptrdiff_t t = 0; t < c->spec.count; t++)
+        if (!scan_sees(c, t))
+            memset(to + t * stride, 0, (size_t)c->spec.channels * sizeof *to);
+}
+
+/* A mask, wherever it hides what, multiplies before and after the convolution: the same bits, the
+ * same history, and nothing of the NaN that is hidden. */
+static void test_mask_multiplies(void)
+{
+    for (int mask = SCAN_VISIBLE; mask < SCAN_MASKS; mask++)
         for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k)) {
-            const scan_spec spec = {.count = 100,
-                                    .channels = 21,
-                                    .states = 16,
-                                    .width = 4,
-                                    .euler = true,
-                                    .biased = true,
-                                    .step = -2,
-                                    .mask = (scan_mask)mask,
-                                    .seed = 13};
-            scan_case padded, bare;
-            scan_open(&padded, &spec);
-            scan_open(&bare, &spec);
-            cut_masked(&bare);
-            scan_run(&padded, k->scan, 40, WHOLE);
-            scan_run(&bare, k->scan, WHOLE, WHOLE);
-            check_masked_rows(&padded, k->isa);
-            cut_masked(&padded);
-            check_same(&bare, &padded, k->isa, "when it is padded");
-            scan_close(&padded);
-            scan_close(&bare);
+            scan_case masked, multiplied;
+            open_beginning(&masked, (scan_mask)mask);
+            open_beginning(&multiplied, (scan_mask)mask);
+            multiply(&masked, multiplied.conv.x, multiplied.conv.x_stride);
+            multiplied.mask = NULL;
+            scan_run(&masked, k->scan, 40, WHOLE);
+            scan_run(&multiplied, k->scan, WHOLE, WHOLE);
+            multiply(&masked, multiplied.conv.out, multiplied.conv.out_stride);
+            check_same(&masked, &multiplied, k->isa, "from multiplying by the mask");
+            scan_close(&masked);
+            scan_close(&multiplied);
         }
 }
 
@@ -224,8 +248,13 @@ static void test_in_place(void)
 int main(void)
 {
     static const test_case cases[] = {
-        {"lengths", test_lengths}, {"shapes", test_shapes},     {"pieces", test_pieces},
-        {"padding", test_padding}, {"in place", test_in_place}, {NULL, NULL},
+        {"lengths", test_lengths},
+        {"shapes", test_shapes},
+        {"pieces", test_pieces},
+        {"left padding", test_left_padding},
+        {"a mask multiplies", test_mask_multiplies},
+        {"in place", test_in_place},
+        {NULL, NULL},
     };
     return test_main("scan", cases);
 }

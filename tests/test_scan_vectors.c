@@ -29,7 +29,7 @@ static void *zeros(scan_case *c, size_t floats)
     return data;
 }
 
-static bool read_head(FILE *file, scan_spec *spec, bool *padded)
+static bool read_head(FILE *file, scan_spec *spec, bool *masked)
 {
     char line[128];
     int euler, biased, has_mask;
@@ -39,12 +39,12 @@ static bool read_head(FILE *file, scan_spec *spec, bool *padded)
         return false;
     spec->euler = euler != 0;
     spec->biased = biased != 0;
-    *padded = has_mask != 0;
+    *masked = has_mask != 0;
     return true;
 }
 
 /* The inputs, as they follow each other in the file. */
-static void read_inputs(scan_case *c, FILE *file, bool padded)
+static void read_inputs(scan_case *c, FILE *file, bool masked)
 {
     const scan_spec *s = &c->spec;
     const size_t channels = (size_t)s->channels, states = (size_t)s->states;
@@ -61,7 +61,7 @@ static void read_inputs(scan_case *c, FILE *file, bool padded)
     c->a_log = read_array(c, file, true, channels * states, sizeof(float));
     n->skip = read_array(c, file, s->biased, channels, sizeof(float));
     n->z = read_array(c, file, s->biased, rows * channels, sizeof(float));
-    c->mask = read_array(c, file, padded, rows, 1);
+    c->mask = read_array(c, file, masked, rows, 1);
 }
 
 /* What the kernels need besides: prepared weights, empty state, room for the answers. The scan's x
@@ -93,9 +93,9 @@ static void complete(scan_case *c, const double *convolved)
 static bool open_vector(const char *path, scan_case *c, double **convolved, double **answer)
 {
     *c = (scan_case){0};
-    bool padded;
+    bool masked;
     FILE *file = fopen(path, "rb");
-    if (!file || !read_head(file, &c->spec, &padded)) {
+    if (!file || !read_head(file, &c->spec, &masked)) {
         if (file)
             fclose(file);
         return false;
@@ -117,7 +117,7 @@ static bool open_vector(const char *path, scan_case *c, double **convolved, doub
                           .c_stride = s->states,
                           .z_stride = s->channels,
                           .y_stride = s->channels};
-    read_inputs(c, file, padded);
+    read_inputs(c, file, masked);
     *convolved = read_array(c, file, true, elements, sizeof **convolved);
     *answer = read_array(c, file, true, elements, sizeof **answer);
     const bool whole = *answer && fgetc(file) == EOF;

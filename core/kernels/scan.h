@@ -12,10 +12,12 @@
  * multiple of ATTN_LANES and ends at one or behind the last channel. What is carried from chunk to
  * chunk, `history` and `h`, is all that a stream has to keep; both are 0 before the first position.
  *
- * A masked position is no position at all: its y and its convolved x are 0, nothing of it is read
- * but the mask, and neither history nor state moves. So padding changes no answer: on the left it
- * meets zeros and leaves zeros, and on the right what is carried on is that of the last valid
- * position, not of the padding. Within a sequence it is as if the row had been cut out.
+ * A mask multiplies x before and after the convolution, as the published block has it, and nothing
+ * else: a hidden input counts as 0 in window and history, its output is 0. The scan knows no mask.
+ * Where a hidden x has come out as 0, a projection without bias makes B and C 0 too, so that the
+ * step there only lets the state decay. Hence padding on the left, which meets zeros, leaves zeros
+ * and changes no bit of what follows. Padding on the right is for the caller to leave out of
+ * `count`: a hidden position moves history and state like any other.
  *
  * Every array is the caller's. Rows of (count, ...) arrays lie `*_stride` floats apart and need no
  * alignment and no padding; nothing is read or written outside the range's columns. */
@@ -39,8 +41,8 @@ typedef struct attn_conv {
     int width;
     const float *taps;   /* (width, channels), dense: what attn_conv_prepare made */
     const float *bias;   /* (channels), or NULL */
-    float *history;      /* (width - 1, channels), dense: the last valid inputs, oldest first */
-    const uint8_t *mask; /* (count), 0 hides a position; NULL: none hidden */
+    float *history;      /* (width - 1, channels), dense: the last inputs, oldest first */
+    const uint8_t *mask; /* (count), 0 hides a position, whose x is not read; NULL: none hidden */
 } attn_conv;
 
 /* A selective scan with `states` numbers a channel, 1 or more. */
@@ -59,7 +61,6 @@ typedef struct attn_scan {
     const float *dt_bias; /* (channels), or NULL */
     const float *skip;    /* (channels): D, or NULL for 0 */
     float *h;             /* attn_scan_floats of them, laid out as `a`; ATTN_ALIGN-aligned */
-    const uint8_t *mask;  /* (count), 0 hides a position; NULL: none hidden */
 } attn_scan;
 
 typedef struct attn_scan_kernels {

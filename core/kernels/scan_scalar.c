@@ -25,16 +25,12 @@ static void convolve_channel(const attn_conv *v, ptrdiff_t c)
     for (int k = 0; k < newest; k++)
         window[k] = v->history[k * v->channels + c];
     for (ptrdiff_t t = 0; t < v->count; t++) {
-        float *out = &v->out[t * v->out_stride + c];
-        if (v->mask && !v->mask[t]) {
-            *out = 0;
-            continue;
-        }
-        window[newest] = v->x[t * v->x_stride + c];
+        const bool hidden = v->mask && !v->mask[t];
+        window[newest] = hidden ? 0 : v->x[t * v->x_stride + c];
         double sum = v->bias ? v->bias[c] : 0;
         for (int k = 0; k < v->width; k++)
             sum += (double)v->taps[k * v->channels + c] * window[k];
-        *out = (float)silu(sum);
+        v->out[t * v->out_stride + c] = hidden ? 0 : (float)silu(sum);
         memmove(window, window + 1, (size_t)newest * sizeof *window);
     }
     for (int k = 0; k < newest; k++)
@@ -47,7 +43,7 @@ static void convolve(const attn_conv *conv, ptrdiff_t first, ptrdiff_t last)
         convolve_channel(conv, c);
 }
 
-/* One valid position of one channel. */
+/* One position of one channel. */
 static float step(const attn_scan *s, ptrdiff_t c, ptrdiff_t t)
 {
     const ptrdiff_t lane = c / ATTN_LANES * s->states * ATTN_LANES + c % ATTN_LANES;
@@ -69,7 +65,7 @@ static void scan(const attn_scan *s, ptrdiff_t first, ptrdiff_t last)
 {
     for (ptrdiff_t c = first; c < last; c++)
         for (ptrdiff_t t = 0; t < s->count; t++)
-            s->y[t * s->y_stride + c] = s->mask && !s->mask[t] ? 0 : step(s, c, t);
+            s->y[t * s->y_stride + c] = step(s, c, t);
 }
 
 static float exponentials(int64_t count)

@@ -11,9 +11,6 @@
 #include "kernels/kernels.h"
 #include "kernels/vec_math.h"
 
-#include <math.h>
-#include <string.h>
-
 enum {
     CHUNK = 32,     /* positions */
     TOGETHER = 4,   /* states that walk through a chunk in registers */
@@ -40,27 +37,14 @@ static int lanes_of(ptrdiff_t c, ptrdiff_t last)
     return last - c < VF_LANES ? (int)(last - c) : VF_LANES;
 }
 
-/* Positions that are not masked, and how many they are. */
-typedef struct chunk {
-    int count;
-    ptrdiff_t at[CHUNK];
-} chunk;
-
-/* The next valid positions from *t on, which moves behind them; rows of `out` that are passed over
- * become 0 in channels [first, last). */
-static void collect(chunk *k, ptrdiff_t *t, ptrdiff_t count, const uint8_t *mask, float *out,
-                    ptrdiff_t stride, ptrdiff_t first, ptrdiff_t last)
+/* Positions of the chunk that begins at t. */
+static ptrdiff_t chunk_count(ptrdiff_t count, ptrdiff_t t)
 {
-    for (k->count = 0; *t < count && k->count < CHUNK; ++*t)
-        if (!mask || mask[*t])
-            k->at[k->count++] = *t;
-        else
-            memset(out + *t * stride + first, 0, (size_t)(last - first) * sizeof *out);
+    return count - t < CHUNK ? count - t : CHUNK;
 }
 
-/* A chunk of a vector of channels. The window's newest input is the last. */
-VF_INLINE void convolve_lanes(const attn_conv *v, const chunk *k, ptrdiff_t c, ptrdiff_t last,
-                              int width)
+/* All positions of a vector of channels. The window's newest input is the last. */
+VF_INLINE void convolve_lanes(const attn_conv *v, ptrdiff_t c, ptrdiff_t last, int width)
 {
     const int lanes = lanes_of(c, last);
     const ptrdiff_t next = c + ATTN_LANES < last ? c + ATTN_LANES : c;
@@ -70,13 +54,14 @@ VF_INLINE void convolve_lanes(const attn_conv *v, const chunk *k, ptrdiff_t c, p
         taps[i] = load_part(v->taps + i * v->channels + c, lanes);
     for (int i = 0; i < width - 1; i++)
         window[i] = load_part(v->history + i * v->channels + c, lanes);
-    for (int r = 0; r < k->count; r++) {
+    for (ptrdiff_t t = 0; t < v->count; t++) {
+        const bool hidden = v->mask && !v->mask[t];
         vf sum = bias;
-        window[width - 1] = load_part(v->x + k->at[r] * v->x_stride + c, lanes);
-        __builtin_prefetch(v->x + k->at[r] * v->x_stride + next);
+        window[width - 1] = hidden ? vf_set(0) : load_part(v->x + t * v->x_stride + c, lanes);
+        __builtin_prefetch(v->x + t * v->x_stride + next);
         for (int i = 0; i < width; i++)
             sum = vf_fma(taps[i], window[i], sum);
-        store_part(v->out + k->at[r] * v->out_stride + c, vf_silu(sum), lanes);
+        store_part(v->out + t * v->out_stride + c, hidden ? vf_set(0) : vf_silu(sum), lanes);
         for (int i = 0; i < width - 1; i++)
             window[i] = window[i + 1];
     }
@@ -84,18 +69,28 @@ VF_INLINE void convolve_lanes(const attn_conv *v, const chunk *k, ptrdiff_t c, p
         store_part(v->history + i * v->channels + c, window[i], lanes);
 }
 
+/* The chunk of positions that begins at t. */
+static attn_conv conv_chunk(const attn_conv *v, ptrdiff_t t)
+{
+    attn_conv part = *v;
+    part.count = chunk_count(v->count, t);
+    part.x += t * v->x_stride;
+    part.out += t * v->out_stride;
+    part.mask = v->mask ? v->mask + t : NULL;
+    return part;
+}
+
 /* Not to be inlined: its arithmetic has to stay between the two changes of mode. */
 static __attribute__((noinline)) void convolve_range(const attn_conv *v, ptrdiff_t first,
                                                      ptrdiff_t last)
 {
-    chunk k;
-    for (ptrdiff_t t = 0; t < v->count;) {
-        collect(&k, &t, v->count, v->mask, v->out, v->out_stride, first, last);
+    for (ptrdiff_t t = 0; t < v->count; t += CHUNK) {
+        const attn_conv part = conv_chunk(v, t);
         for (ptrdiff_t c = first; c < last; c += VF_LANES)
             if (v->width == USUAL_WIDTH)
-                convolve_lanes(v, &k, c, last, USUAL_WIDTH);
+                convolve_lanes(&part, c, last, USUAL_WIDTH);
             else
-                convolve_lanes(v, &k, c, last, v->width);
+                convolve_lanes(&part, c, last, v->width);
     }
 }
 
@@ -113,16 +108,16 @@ typedef struct pace {
     float y[VF_LANES];     /* the answer before the gate */
 } pace;
 
-static void open_walk(const attn_scan *s, const chunk *k, ptrdiff_t c, int lanes, pace *w)
+static void open_walk(const attn_scan *s, ptrdiff_t c, int lanes, pace *w)
 {
     const vf bias = s->dt_bias ? load_part(s->dt_bias + c, lanes) : vf_set(0);
     const vf skip = s->skip ? load_part(s->skip + c, lanes) : vf_set(0);
-    for (int r = 0; r < k->count; r++) {
-        vf x = load_part(s->x + k->at[r] * s->x_stride + c, lanes);
-        vf d = vf_softplus(vf_add(load_part(s->dt + k->at[r] * s->dt_stride + c, lanes), bias));
-        vf_store(w[r].d, d);
-        vf_store(w[r].added, s->euler ? vf_mul(d, x) : x);
-        vf_store(w[r].y, vf_mul(skip, x));
+    for (ptrdiff_t t = 0; t < s->count; t++) {
+        vf x = load_part(s->x + t * s->x_stride + c, lanes);
+        vf d = vf_softplus(vf_add(load_part(s->dt + t * s->dt_stride + c, lanes), bias));
+        vf_store(w[t].d, d);
+        vf_store(w[t].added, s->euler ? vf_mul(d, x) : x);
+        vf_store(w[t].y, vf_mul(skip, x));
     }
 }
 
@@ -134,8 +129,8 @@ typedef struct ahead {
 } ahead;
 
 /* `states` states from the n-th on through the chunk. */
-VF_INLINE void advance(const attn_scan *s, const chunk *k, ptrdiff_t lane, int n, int states,
-                       const ahead *next, pace *w)
+VF_INLINE void advance(const attn_scan *s, ptrdiff_t lane, int n, int states, const ahead *next,
+                       pace *w)
 {
     vf decay[TOGETHER], state[TOGETHER];
     const float *a = s->a + lane + n * ATTN_LANES;
@@ -144,24 +139,24 @@ VF_INLINE void advance(const attn_scan *s, const chunk *k, ptrdiff_t lane, int n
         decay[i] = vf_load(a + i * ATTN_LANES);
         state[i] = vf_load(h + i * ATTN_LANES);
     }
-    for (int r = 0; r < k->count; r++) {
-        const float *b = s->b + k->at[r] * s->b_stride + n;
-        const float *c = s->c + k->at[r] * s->c_stride + n;
-        vf d = vf_load(w[r].d), added = vf_load(w[r].added), y = vf_load(w[r].y);
-        __builtin_prefetch(next->of + k->at[r] * next->stride);
+    for (ptrdiff_t t = 0; t < s->count; t++) {
+        const float *b = s->b + t * s->b_stride + n;
+        const float *c = s->c + t * s->c_stride + n;
+        vf d = vf_load(w[t].d), added = vf_load(w[t].added), y = vf_load(w[t].y);
+        __builtin_prefetch(next->of + t * next->stride);
         for (int i = 0; i < states; i++) {
             vf kept = vf_exp2(vf_mul(d, decay[i]));
             state[i] = vf_fma(kept, state[i], vf_mul(added, vf_set(b[i])));
             y = vf_fma(state[i], vf_set(c[i]), y);
         }
-        vf_store(w[r].y, y);
+        vf_store(w[t].y, y);
     }
     for (int i = 0; i < states; i++)
         vf_store(h + i * ATTN_LANES, state[i]);
 }
 
 /* All states; `next` is where the next vector of channels begins. */
-static void advance_all(const attn_scan *s, const chunk *k, ptrdiff_t lane, ptrdiff_t next, pace *w)
+static void advance_all(const attn_scan *s, ptrdiff_t lane, ptrdiff_t next, pace *w)
 {
     const ahead arrays[] = {{s->x + next, s->x_stride},
                             {s->dt + next, s->dt_stride},
@@ -170,40 +165,53 @@ static void advance_all(const attn_scan *s, const chunk *k, ptrdiff_t lane, ptrd
     const int count = sizeof arrays / sizeof *arrays;
     int n = 0;
     for (; n + TOGETHER <= s->states; n += TOGETHER)
-        advance(s, k, lane, n, TOGETHER, &arrays[n / TOGETHER % count], w);
+        advance(s, lane, n, TOGETHER, &arrays[n / TOGETHER % count], w);
     for (; n < s->states; n++)
-        advance(s, k, lane, n, 1, &arrays[n % count], w);
+        advance(s, lane, n, 1, &arrays[n % count], w);
 }
 
-static void close_walk(const attn_scan *s, const chunk *k, ptrdiff_t c, int lanes, const pace *w)
+static void close_walk(const attn_scan *s, ptrdiff_t c, int lanes, const pace *w)
 {
-    for (int r = 0; r < k->count; r++) {
-        vf y = vf_load(w[r].y);
+    for (ptrdiff_t t = 0; t < s->count; t++) {
+        vf y = vf_load(w[t].y);
         if (s->z)
-            y = vf_mul(y, vf_silu(load_part(s->z + k->at[r] * s->z_stride + c, lanes)));
-        store_part(s->y + k->at[r] * s->y_stride + c, y, lanes);
+            y = vf_mul(y, vf_silu(load_part(s->z + t * s->z_stride + c, lanes)));
+        store_part(s->y + t * s->y_stride + c, y, lanes);
     }
 }
 
-static void scan_lanes(const attn_scan *s, const chunk *k, ptrdiff_t c, ptrdiff_t last)
+static void scan_lanes(const attn_scan *s, ptrdiff_t c, ptrdiff_t last)
 {
     pace w[CHUNK];
     const int lanes = lanes_of(c, last);
     const ptrdiff_t lane = c / ATTN_LANES * s->states * ATTN_LANES + c % ATTN_LANES;
-    open_walk(s, k, c, lanes, w);
-    advance_all(s, k, lane, c + ATTN_LANES < last ? c + ATTN_LANES : c, w);
-    close_walk(s, k, c, lanes, w);
+    open_walk(s, c, lanes, w);
+    advance_all(s, lane, c + ATTN_LANES < last ? c + ATTN_LANES : c, w);
+    close_walk(s, c, lanes, w);
+}
+
+/* The chunk of positions that begins at t. */
+static attn_scan scan_chunk(const attn_scan *s, ptrdiff_t t)
+{
+    attn_scan part = *s;
+    part.count = chunk_count(s->count, t);
+    part.x += t * s->x_stride;
+    part.dt += t * s->dt_stride;
+    part.b += t * s->b_stride;
+    part.c += t * s->c_stride;
+    part.z = s->z ? s->z + t * s->z_stride : NULL;
+    part.y += t * s->y_stride;
+    return part;
 }
 
 /* Not to be inlined: its arithmetic has to stay between the two changes of mode. */
 static __attribute__((noinline)) void scan_range(const attn_scan *s, ptrdiff_t first,
                                                  ptrdiff_t last)
 {
-    chunk k;
-    for (ptrdiff_t t = 0; t < s->count;) {
-        collect(&k, &t, s->count, s->mask, s->y, s->y_stride, first, last);
+    for (ptrdiff_t t = 0; t < s->count; t += CHUNK) {
+        const attn_scan part = scan_chunk(s, t);
         for (ptrdiff_t c = first; c < last; c += VF_LANES)
-            scan_lanes(s, &k, c, last);
+            scan_lanes(&part, c, last);
     }
 }
 

@@ -31,7 +31,7 @@ bool scan_sees(const scan_case *c, ptrdiff_t t)
     return !c->mask || c->mask[t] != 0;
 }
 
-/* (count, columns) with NaN between the rows, and in masked ones. */
+/* (count, columns) with NaN between the rows. */
 static float *matrix(scan_case *c, test_random *random, int columns, ptrdiff_t stride, float center)
 {
     const int rows = c->spec.count;
@@ -40,11 +40,19 @@ static float *matrix(scan_case *c, test_random *random, int columns, ptrdiff_t s
     for (size_t i = 0; i < count; i++)
         data[i] = NAN;
     for (int t = 0; t < rows; t++)
-        for (int i = 0; i < columns; i++) {
-            float value = center + random_normal(random);
-            if (scan_sees(c, t))
-                data[t * stride + i] = value;
-        }
+        for (int i = 0; i < columns; i++)
+            data[t * stride + i] = center + random_normal(random);
+    return data;
+}
+
+/* (count, columns) with NaN between the rows; `hidden` takes the place of what the mask hides. */
+static float *masked_matrix(scan_case *c, test_random *random, int columns, ptrdiff_t stride,
+                            float hidden)
+{
+    float *data = matrix(c, random, columns, stride, 0);
+    for (int t = 0; t < c->spec.count; t++)
+        for (int i = 0; i < columns && !scan_sees(c, t); i++)
+            data[t * stride + i] = hidden;
     return data;
 }
 
@@ -99,7 +107,7 @@ static void open_conv(scan_case *c, test_random *random)
     c->weight = vector(c, random, weights, 1);
     attn_conv_prepare(c->weight, s->channels, s->width, taps);
     v->taps = taps;
-    v->x = matrix(c, random, s->channels, v->x_stride, 0);
+    v->x = masked_matrix(c, random, s->channels, v->x_stride, NAN);
     v->bias = s->biased ? vector(c, random, (size_t)s->channels, 1) : NULL;
     v->history = vector(c, random, scan_history_floats(c), 1);
     v->out = answer(c, v->out_stride);
@@ -118,18 +126,17 @@ static void open_scan(scan_case *c, test_random *random)
                      .b_stride = s->states + random_int(random, 0, 5),
                      .c_stride = s->states + random_int(random, 0, 5),
                      .z_stride = s->channels + random_int(random, 0, 5),
-                     .y_stride = s->channels + random_int(random, 0, 5),
-                     .mask = c->mask};
+                     .y_stride = s->channels + random_int(random, 0, 5)};
     float *a = scan_own(c, scan_state_floats(c));
     c->a_log = vector(c, random, (size_t)(s->channels * s->states), 1);
     for (int i = 0; i < s->channels * s->states; i++)
         c->a_log[i] += s->decay;
     attn_scan_prepare(c->a_log, s->channels, s->states, a);
     n->a = a;
-    n->x = matrix(c, random, s->channels, n->x_stride, 0);
+    n->x = masked_matrix(c, random, s->channels, n->x_stride, 0);
     n->dt = matrix(c, random, s->channels, n->dt_stride, s->step);
-    n->b = matrix(c, random, s->states, n->b_stride, 0);
-    n->c = matrix(c, random, s->states, n->c_stride, 0);
+    n->b = masked_matrix(c, random, s->states, n->b_stride, 0);
+    n->c = masked_matrix(c, random, s->states, n->c_stride, 0);
     n->z = s->biased ? matrix(c, random, s->channels, n->z_stride, 0) : NULL;
     n->dt_bias = s->biased ? vector(c, random, (size_t)s->channels, 1) : NULL;
     n->skip = s->biased ? vector(c, random, (size_t)s->channels, 1) : NULL;
@@ -176,7 +183,7 @@ static void run_chunk(const scan_case *c, const attn_scan_kernels *kernels, ptrd
     n.c += t * n.c_stride;
     n.z = n.z ? n.z + t * n.z_stride : NULL;
     n.y += t * n.y_stride;
-    v.mask = n.mask = c->mask ? c->mask + t : NULL;
+    v.mask = c->mask ? c->mask + t : NULL;
     for (ptrdiff_t first = 0; first < v.channels; first += range) {
         kernels->convolve(&v, first, least(first + range, v.channels));
         kernels->scan(&n, first, least(first + range, v.channels));

@@ -1,6 +1,7 @@
 /* One random convolution and one random scan, in buffers that show where a kernel strays: strides
- * are wider than the columns and filled up with NaN, whatever is masked is NaN, answers are framed
- * by guards, and every input ends where its allocation ends. */
+ * are wider than the columns and filled up with NaN, answers are framed by guards, and every input
+ * ends where its allocation ends. Where the mask hides a position, the convolution's x is NaN, and
+ * the scan's x, B and C are 0, as a block makes them. */
 #ifndef TESTS_SCAN_H
 #define TESTS_SCAN_H
 
@@ -45,7 +46,7 @@ void scan_close(scan_case *c);
 /* ATTN_ALIGN-aligned floats, undefined, that scan_close frees. */
 float *scan_own(scan_case *c, size_t count);
 
-/* Positions that are not masked. */
+/* Does the mask, if any, leave position t? */
 bool scan_sees(const scan_case *c, ptrdiff_t t);
 
 /* Floats of the history and of the state. */
@@ -70,8 +71,8 @@ scan_answer scan_expect_conv(const scan_case *c);
 scan_answer scan_expect(const scan_case *c);
 void scan_answer_close(scan_answer *answer);
 
-/* Every valid element within its bound and, since bounds grow with the recurrence, within 1e-4 of
- * the largest; every masked one 0. Rows of `got` lie `stride` apart. */
+/* Every element within its bound and, since bounds grow with the recurrence, within 1e-4 of the
+ * largest. Rows of `got` lie `stride` apart. */
 void scan_check(const scan_case *c, attn_isa isa, const char *what, const float *got,
                 ptrdiff_t stride, const scan_answer *wanted);
 

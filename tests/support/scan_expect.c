@@ -38,17 +38,13 @@ static near softplus(near x)
                              value * rounding + flushed};
 }
 
-/* The newest `width` inputs up to position t that are not masked, newest first. */
-static int window(const scan_case *c, ptrdiff_t channel, ptrdiff_t t, double *inputs)
+/* x times the mask at position t; before position 0 stands the history. */
+static double input(const scan_case *c, ptrdiff_t channel, ptrdiff_t t)
 {
     const attn_conv *v = &c->conv;
-    int found = 0;
-    for (; t >= 0 && found < v->width; t--)
-        if (scan_sees(c, t))
-            inputs[found++] = v->x[t * v->x_stride + channel];
-    for (ptrdiff_t row = v->width - 2; found < v->width; row--)
-        inputs[found++] = v->history[row * v->channels + channel];
-    return found;
+    if (t < 0)
+        return v->history[(v->width - 1 + t) * v->channels + channel];
+    return scan_sees(c, t) ? v->x[t * v->x_stride + channel] : 0;
 }
 
 static scan_answer open_answer(ptrdiff_t count, ptrdiff_t channels)
@@ -89,14 +85,13 @@ scan_answer scan_expect_conv(const scan_case *c)
     scan_answer answer = open_answer(v->count, v->channels);
     for (ptrdiff_t i = 0; i < v->count * v->channels; i++) {
         const ptrdiff_t t = i / v->channels, channel = i % v->channels;
-        double inputs[ATTN_CONV_MOST_WIDTH];
         if (!scan_sees(c, t))
             continue;
         near sum = {v->bias ? v->bias[channel] : 0, 0};
         double terms = fabs(sum.value);
-        window(c, channel, t, inputs);
         for (int k = 0; k < v->width; k++) {
-            const double term = c->weight[channel * v->width + v->width - 1 - k] * inputs[k];
+            const double weight = c->weight[channel * v->width + k];
+            const double term = weight * input(c, channel, t - (v->width - 1) + k);
             sum.value += term;
             terms += fabs(term);
         }
@@ -121,7 +116,7 @@ static near step_state(near h, near d, double a, near grown, double b)
                              (fabs(value) + h.bound) * rounding + flushed};
 }
 
-/* One valid position of one channel. */
+/* One position of one channel. */
 static near step(const scan_case *c, ptrdiff_t channel, ptrdiff_t t, near *h)
 {
     const attn_scan *s = &c->scan;
@@ -162,12 +157,11 @@ scan_answer scan_expect(const scan_case *c)
         const ptrdiff_t lane = channel / ATTN_LANES * s->states * ATTN_LANES + channel % ATTN_LANES;
         for (int n = 0; n < s->states; n++)
             h[n] = (near){s->h[lane + n * ATTN_LANES], 0};
-        for (ptrdiff_t t = 0; t < s->count; t++)
-            if (scan_sees(c, t)) {
-                const near y = step(c, channel, t, h);
-                answer.value[t * s->channels + channel] = y.value;
-                answer.bound[t * s->channels + channel] = y.bound;
-            }
+        for (ptrdiff_t t = 0; t < s->count; t++) {
+            const near y = step(c, channel, t, h);
+            answer.value[t * s->channels + channel] = y.value;
+            answer.bound[t * s->channels + channel] = y.bound;
+        }
     }
     free(h);
     return answer;
