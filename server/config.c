@@ -40,6 +40,9 @@ enum {
     NUMBER_BYTES = 32,
 };
 
+static const char *const expectations[] = {
+    [TEXT] = "an integer", [INT] = "an integer", [REAL] = "a number", [BOOL] = "true or false"};
+
 static const char *key_at(int index)
 {
     return index < SETTINGS ? settings[index].key : NULL;
@@ -119,7 +122,7 @@ static attn_status set_real(srv_config *config, const setting *s, const char *wh
 {
     char *end;
     double number = strtod(value, &end);
-    bool whole = end != value && *end == '\0';
+    bool whole = end != value && *end == '\0' && !isspace((unsigned char)value[0]);
     if (!whole || !(number >= (double)s->least && number <= (double)s->most))
         return attn_error_set(error, ATTN_INVALID, s->key,
                               "%s: %s is \"%.40s\", expected a number from %lld to %lld", where,
@@ -174,15 +177,15 @@ static attn_status read_member(srv_config *config, const char *path, const char 
     srv_text text = srv_text_lend(number, sizeof number);
     if (json_is_string(value))
         return set(config, s, path, json_string_value(value), error);
-    if (json_is_integer(value))
+    if (json_is_integer(value) && s->kind != BOOL)
         srv_text_int(&text, json_integer_value(value));
-    else if (json_is_boolean(value))
+    else if (json_is_boolean(value) && s->kind == BOOL)
         srv_text_string(&text, json_is_true(value) ? "true" : "false");
-    else if (json_is_real(value))
+    else if (json_is_real(value) && s->kind == REAL)
         srv_text_real(&text, json_real_value(value));
     else
-        return attn_error_set(error, ATTN_INVALID, key,
-                              "%s: %s is neither a string, a number nor true or false", path, key);
+        return attn_error_set(error, ATTN_INVALID, key, "%s: %s is neither a string nor %s", path,
+                              key, expectations[s->kind]);
     return set(config, s, path, number, error);
 }
 

@@ -34,6 +34,10 @@ enum {
     SETTINGS = sizeof settings / sizeof *settings
 };
 
+/* Beside a string, what JSON may hold for each kind; a text may look like a number. */
+static const char *const expectations[] = {
+    [TEXT] = "an integer", [INT] = "an integer", [REAL] = "a number", [BOOL] = "true or false"};
+
 /* Places a value can stand in, in rising order of weight. */
 typedef enum place {
     IN_FILE,
@@ -374,7 +378,8 @@ static void check_text(const setting *s)
 
 static void check_real(const setting *s)
 {
-    static const char *const wrong[] = {"", "x", "0.5x", "0,5", "nan", "inf", "1e999", "true"};
+    static const char *const wrong[] = {"",    "x",     "0.5x", "0,5", "nan",
+                                        "inf", "1e999", "true", " 1",  "1 "};
     char value[32], message[120];
     snprintf(message, sizeof message, "expected a number from %lld to %lld", s->least, s->most);
     snprintf(value, sizeof value, "%lld", s->least);
@@ -539,8 +544,12 @@ static void members_of_a_wrong_type(void)
         for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
             char content[120], message[120];
             snprintf(content, sizeof content, "{\"%s\": %s}", settings[s].key, values[i]);
-            snprintf(message, sizeof message, "%s is neither a string nor an integer",
-                     settings[s].key);
+            bool number = values[i][0] == '4' || values[i][0] == '1';
+            bool word = values[i][0] == 't' || values[i][0] == 'f';
+            if ((settings[s].kind == REAL && number) || (settings[s].kind == BOOL && word))
+                continue;
+            snprintf(message, sizeof message, "%s is neither a string nor %s", settings[s].key,
+                     expectations[settings[s].kind]);
             check_contents(&(refusal){content, settings[s].key, message}, 1);
         }
     }

@@ -111,8 +111,8 @@ static void print_warnings(const srv_reply *reply, fields *f)
     bool asks = reply->call->wants_estimate || reply->call->max_relative_error > 0;
     if (asks && !srv_estimate_exists(reply->call, chosen))
         warnings[count++] =
-            "there is no exact attention to hold mamba, hybrid or a model of several "
-            "layers against: their error is neither measured nor bounded";
+            "measure_error, max_relative_error: there is no exact attention to hold "
+            "mamba, hybrid or a model of several layers against";
     srv_text *text = add_field(f, "warnings");
     srv_text_string(text, "[");
     for (int i = 0; i < count; i++) {

@@ -18,6 +18,7 @@ import safetensors
 HIDDEN = 8
 ROWS = 64
 ROWS_OF_PROBE = 4096
+PATIENCE = 10
 LONG_MS = 1000
 CLIENTS = 8
 RELOADS = 100
@@ -454,10 +455,14 @@ class Together(Control):
         self.models.write("m")
         self.start(workers=1)
         self.changed("m", "load")
-        thread, answers = self.begin_long()
-        self.changed("m", "unload")
-        refused = self.ask(np.ones((1, HIDDEN)))
-        thread.join()
+        for _ in range(PATIENCE):  # a request that has not yet named its model is too late
+            thread, answers = self.begin_long()
+            self.changed("m", "unload")
+            refused = self.ask(np.ones((1, HIDDEN)))
+            thread.join()
+            if answers[0].status == 200:
+                break
+            self.changed("m", "load")
         self.assertEqual(answers[0].status, 200, str(answers[0]))
         self.assertEqual(refused.status, 404, str(refused))
         self.assertEqual(self.gauges("attnd_model_bytes"), {"m": 0})

@@ -162,6 +162,18 @@ class Addresses(SetupCase):
                     self.assertIn("listen", done.stderr)
 
 
+def as_text(value):
+    """As flags and environment spell what JSON holds."""
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def another(value):
+    """A value that the same key allows."""
+    if isinstance(value, bool):
+        return not value
+    return value + 1 if value < 2**19 else value - 1
+
+
 class Configuration(SetupCase):
     def printed(self, *flags, environment=None):
         with mock.patch.dict(os.environ, environment or {}):
@@ -184,7 +196,7 @@ class Configuration(SetupCase):
         help_text = client.run_command("serve", "--help").stdout
         told = re.findall(r"^  --([a-z-]+) .*\[(.*)\]$", help_text, re.MULTILINE)
         told = {flag.replace("-", "_"): fallback for flag, fallback in told if flag != "config"}
-        self.assertEqual(told, {key: str(fallback) for key, fallback in printed.items()})
+        self.assertEqual(told, {key: as_text(fallback) for key, fallback in printed.items()})
 
     def test_flags_before_environment_before_file(self):
         path = self.file("a.json", json.dumps({"max_queue": 11, "max_connections": 12,
@@ -214,11 +226,11 @@ class Configuration(SetupCase):
             if changed is None:
                 if isinstance(fallback, str):
                     continue
-                changed = fallback + 1 if fallback < 2**19 else fallback - 1
+                changed = another(fallback)
             path = self.file("one.json", json.dumps({key: changed}))
             with self.subTest(key=key):
-                for got in (self.printed(f"--{key.replace('_', '-')}", str(changed)),
-                            self.printed(environment={f"ATTND_{key.upper()}": str(changed)}),
+                for got in (self.printed(f"--{key.replace('_', '-')}", as_text(changed)),
+                            self.printed(environment={f"ATTND_{key.upper()}": as_text(changed)}),
                             self.printed("--config", path)):
                     self.assertEqual(got[key], changed)
 
