@@ -3,8 +3,10 @@ the vector scan."""
 
 import client
 import samples
+from exposition import value
 from route_case import (COVERED, HIDDEN_OF, LONG_ABOVE, RouteCase, SHORT_BELOW, entries,
                         raw)
+from test_ops import scrape, scrape_until
 
 LENGTHS = (1, SHORT_BELOW - 1, SHORT_BELOW, COVERED, COVERED + 1, LONG_ABOVE, LONG_ABOVE + 1)
 FAR, NEAR = {"long_range": True}, {"locality": True}
@@ -77,15 +79,13 @@ class Guidance(RouteCase):
         self.assertEqual(self.ask_any(None, 3)["warnings"], [])
 
     def test_the_metric_counts_rules(self):
-        def counted():
-            text = self.daemon.get("/metrics").body.decode()
-            prefix = 'attnd_route_total{backend="window",rule="explicit"} '
-            return sum(int(line[len(prefix):]) for line in text.splitlines()
-                       if line.startswith(prefix))
+        def counted(families):
+            return value(families, "attnd_route_total", backend="window", rule="explicit")
 
-        before = counted()
+        before = counted(scrape(self.daemon))
         self.ask_any(None, 5, backend="window")
-        self.assertEqual(counted(), before + 1)
+        after = scrape_until(self.daemon, lambda families: counted(families) > before)
+        self.assertEqual(counted(after), before + 1)
 
 
 class Cost(RouteCase):
