@@ -9,8 +9,8 @@ enum {
     ENOUGH = 4,    /* samples before an average is believed */
     TRY_AGAIN = 16 /* what was passed over so often is tried once */
 };
-/* The newest sample's weight; and how far from the bound an average must be to change the verdict,
- * so that one near it does not flap. */
+/* The newest sample's weight; and how far beyond a bound an average must be to be hopeless, and
+ * within it to be no longer, so that one near it does not flap. */
 #define WEIGHT 0.2
 #define BEYOND 1.25
 #define WITHIN 0.8
@@ -48,6 +48,16 @@ static srv_experience_entry *add(srv_experience *experience, const char *model, 
     return e;
 }
 
+/* Requests differ in their bounds, so what is remembered is no verdict but the limit between the
+ * verdicts. It stays where it is while the average is near it. */
+static void move_limit(srv_experience_entry *e)
+{
+    if (e->limit < e->average / BEYOND)
+        e->limit = e->average / BEYOND;
+    if (e->limit > e->average / WITHIN)
+        e->limit = e->average / WITHIN;
+}
+
 void srv_experience_note(srv_experience *experience, const char *model, const char *backend,
                          double relative_l2)
 {
@@ -60,16 +70,10 @@ void srv_experience_note(srv_experience *experience, const char *model, const ch
         double weight = e->samples ? WEIGHT : 1;
         e->average += weight * (relative_l2 - e->average);
         e->samples += e->samples < ENOUGH;
+        move_limit(e);
         e->passed_over = 0;
     }
     pthread_mutex_unlock(&experience->lock);
-}
-
-static bool judge(const srv_experience_entry *e, double bound)
-{
-    if (e->samples < ENOUGH)
-        return false;
-    return e->average > (e->hopeless ? WITHIN : BEYOND) * bound;
 }
 
 bool srv_experience_is_hopeless(srv_experience *experience, const char *model, const char *backend,
@@ -77,12 +81,10 @@ bool srv_experience_is_hopeless(srv_experience *experience, const char *model, c
 {
     pthread_mutex_lock(&experience->lock);
     srv_experience_entry *e = find(experience, model, backend);
-    bool hopeless = e && judge(e, bound);
+    bool hopeless = e && e->samples == ENOUGH && bound < e->limit;
     bool due = hopeless && e->passed_over >= TRY_AGAIN;
-    if (e && !only_looking) {
-        e->hopeless = hopeless;
-        e->passed_over = hopeless && !due ? e->passed_over + 1 : 0;
-    }
+    if (hopeless && !only_looking)
+        e->passed_over = due ? 0 : e->passed_over + 1;
     pthread_mutex_unlock(&experience->lock);
     return hopeless && !due;
 }

@@ -16,7 +16,7 @@ typedef struct srv_experience_entry {
     const char *backend; /* static */
     double average;      /* relative L2, exponential */
     int samples;         /* up to where it counts as known */
-    bool hopeless;       /* as last judged */
+    double limit;        /* a smaller bound is hopeless; it trails the average */
     int passed_over;     /* how often since it was last tried */
 } srv_experience_entry;
 
@@ -33,9 +33,9 @@ void srv_experience_close(srv_experience *experience);
 void srv_experience_note(srv_experience *experience, const char *model, const char *backend,
                          double relative_l2);
 
-/* Whether trying that backend under this bound is a waste: its average is well beyond the bound. It
- * stays so until the average is well within, and now and then it is tried all the same, since what
- * is never tried never improves. With `only_looking` nothing is remembered. */
+/* Whether trying that backend under this bound is a waste: its average was well beyond the bound
+ * and is not yet well within it. Now and then it is tried all the same, since what is never tried
+ * never improves. With `only_looking` nothing is remembered. */
 bool srv_experience_is_hopeless(srv_experience *experience, const char *model, const char *backend,
                                 double bound, bool only_looking);
 

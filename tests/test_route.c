@@ -1,57 +1,10 @@
 /* The guidance policy held against the table of the contract: every boundary, hint and chain. */
 #include "attn/route.h"
+#include "tests/support/backends.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum {
-    BACKENDS = 7,
-    EXACT = 0,
-    NONE = -1
-};
-
-/* In the order in which a model or the registry might list them, which no chain follows. */
-static const char *const backends[BACKENDS] = {"exact",     "window", "sparse", "linformer",
-                                               "performer", "mamba",  "hybrid"};
-
-static int index_of(const char *name)
-{
-    for (int i = 0; i < BACKENDS; i++)
-        if (strcmp(backends[i], name) == 0)
-            return i;
-    return NONE;
-}
-
-/* Candidates of which those in the bit set `eligible` may be chosen. */
-static void fill(attn_candidate candidates[BACKENDS], unsigned eligible)
-{
-    for (int i = 0; i < BACKENDS; i++) {
-        candidates[i] = (attn_candidate){
-            .name = backends[i],
-            .eligible = eligible >> i & 1,
-            .predicted_ms = 100.0 - i,
-            .predicted_bytes = (size_t)i << 20,
-            .trained = i % 2 == 0,
-        };
-        if (!candidates[i].eligible)
-            snprintf(candidates[i].why_not, sizeof candidates[i].why_not, "%s cannot", backends[i]);
-    }
-}
-
-static attn_facts facts_of(int64_t n, bool long_range, bool locality)
-{
-    return (attn_facts){.n = n,
-                        .long_range = long_range,
-                        .locality = locality,
-                        .short_below = 4096,
-                        .long_above = 32768,
-                        .vector_scan = true};
-}
-
-enum {
-    ALL = (1 << BACKENDS) - 1
-};
 
 typedef struct length_rule {
     int64_t n;
@@ -110,8 +63,8 @@ static int expected_choice(const length_rule *rule, unsigned eligible, bool *fal
 {
     *fallback = false;
     for (int i = 0; rule->chain[i]; i++)
-        if (eligible >> index_of(rule->chain[i]) & 1)
-            return index_of(rule->chain[i]);
+        if (eligible >> backend_index(rule->chain[i]) & 1)
+            return backend_index(rule->chain[i]);
     *fallback = true;
     for (int i = 0; i < BACKENDS; i++)
         if (eligible >> i & 1)
@@ -126,14 +79,14 @@ static void check_marks(const attn_candidate *candidates, const attn_choice *cho
         const attn_candidate *c = &candidates[i];
         char expected[160] = "";
         if (!(eligible >> i & 1))
-            snprintf(expected, sizeof expected, "%s cannot", backends[i]);
+            snprintf(expected, sizeof expected, "%s cannot", backend_names[i]);
         else if (i != choice->index)
             snprintf(expected, sizeof expected, "rule %s prefers %s", choice->rule,
-                     backends[choice->index]);
+                     backend_names[choice->index]);
         CHECK(c->chosen == (i == choice->index), "n = %lld, eligible %#x: %s chosen is %d",
-              (long long)rule->n, eligible, backends[i], c->chosen);
+              (long long)rule->n, eligible, backend_names[i], c->chosen);
         CHECK(strcmp(c->why_not, expected) == 0, "n = %lld, eligible %#x: %s: \"%s\"",
-              (long long)rule->n, eligible, backends[i], c->why_not);
+              (long long)rule->n, eligible, backend_names[i], c->why_not);
     }
 }
 
@@ -142,12 +95,12 @@ static void every_chain_in_every_circumstance(void)
 {
     for (int r = 0; r < RULES; r++) {
         const length_rule *rule = &rules[r];
-        attn_facts facts = facts_of(rule->n, rule->long_range, rule->locality);
+        attn_facts facts = route_facts(rule->n, rule->long_range, rule->locality);
         for (unsigned eligible = 0; eligible <= ALL; eligible++) {
             attn_candidate candidates[BACKENDS];
             bool fallback;
             int expected = expected_choice(rule, eligible, &fallback);
-            fill(candidates, eligible);
+            backends_fill(candidates, eligible);
             attn_choice choice = attn_route(&facts, candidates, BACKENDS);
             CHECK(choice.index == expected, "n = %lld, eligible %#x: chose %d, expected %d",
                   (long long)rule->n, eligible, choice.index, expected);
@@ -166,16 +119,16 @@ static void the_next_of_the_chain_follows(void)
 {
     for (int r = 0; r < RULES; r++) {
         const length_rule *rule = &rules[r];
-        attn_facts facts = facts_of(rule->n, rule->long_range, rule->locality);
+        attn_facts facts = route_facts(rule->n, rule->long_range, rule->locality);
         unsigned eligible = ALL;
         for (int step = 0; rule->chain[step]; step++) {
             attn_candidate candidates[BACKENDS];
-            fill(candidates, eligible);
+            backends_fill(candidates, eligible);
             attn_choice choice = attn_route(&facts, candidates, BACKENDS);
-            CHECK(choice.index == index_of(rule->chain[step]), "n = %lld, step %d: %s, expected %s",
-                  (long long)rule->n, step, choice.index < 0 ? "none" : backends[choice.index],
-                  rule->chain[step]);
-            eligible &= ~(1U << index_of(rule->chain[step]));
+            CHECK(choice.index == backend_index(rule->chain[step]),
+                  "n = %lld, step %d: %s, expected %s", (long long)rule->n, step,
+                  backend_name(choice.index), rule->chain[step]);
+            eligible &= ~(1U << backend_index(rule->chain[step]));
         }
     }
 }
@@ -185,10 +138,10 @@ static void the_client_is_obeyed_or_refused(void)
     for (int named = 0; named < BACKENDS; named++) {
         for (unsigned eligible = 0; eligible <= ALL; eligible++) {
             attn_candidate candidates[BACKENDS];
-            attn_facts facts = facts_of(100000, true, true);
+            attn_facts facts = route_facts(100000, true, true);
             char reason[160];
-            facts.backend = backends[named];
-            fill(candidates, eligible);
+            facts.backend = backend_names[named];
+            backends_fill(candidates, eligible);
             attn_choice choice = attn_route(&facts, candidates, BACKENDS);
             int expected = eligible >> named & 1 ? named : NONE;
             snprintf(reason, sizeof reason, "the request names %s", facts.backend);
@@ -198,7 +151,7 @@ static void the_client_is_obeyed_or_refused(void)
             CHECK(strcmp(choice.reason, reason) == 0, "reason \"%s\"", choice.reason);
             for (int i = 0; i < BACKENDS; i++)
                 CHECK(candidates[i].chosen == (i == expected), "%s named, %s chosen is %d",
-                      facts.backend, backends[i], candidates[i].chosen);
+                      facts.backend, backend_names[i], candidates[i].chosen);
         }
     }
 }
@@ -208,9 +161,9 @@ static void an_unknown_name_chooses_nothing(void)
     static const char *const names[] = {"", "Exact", "exac", "exactly", "auto"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         attn_candidate candidates[BACKENDS];
-        attn_facts facts = facts_of(10, false, false);
+        attn_facts facts = route_facts(10, false, false);
         facts.backend = names[i];
-        fill(candidates, ALL);
+        backends_fill(candidates, ALL);
         attn_choice choice = attn_route(&facts, candidates, BACKENDS);
         CHECK(choice.index == NONE, "\"%s\" chose %d", names[i], choice.index);
     }
@@ -219,11 +172,11 @@ static void an_unknown_name_chooses_nothing(void)
 static void a_choice_among_few(void)
 {
     attn_candidate candidates[BACKENDS];
-    attn_facts facts = facts_of(8192, false, false);
-    fill(candidates, ALL);
+    attn_facts facts = route_facts(8192, false, false);
+    backends_fill(candidates, ALL);
     CHECK(attn_route(&facts, candidates, 0).index == NONE, "no candidates, no choice");
     attn_choice choice = attn_route(&facts, candidates, 1);
-    CHECK(choice.index == EXACT && strcmp(choice.rule, "medium") == 0,
+    CHECK(choice.index == backend_index("exact") && strcmp(choice.rule, "medium") == 0,
           "exact alone ends the chain: %d by %s", choice.index, choice.rule);
     CHECK(!candidates[1].chosen && !candidates[1].why_not[0], "beyond count nothing is touched");
     candidates[0].eligible = false;
@@ -249,7 +202,7 @@ static void thresholds_are_configuration(void)
                             .short_below = list[i].short_below,
                             .long_above = list[i].long_above,
                             .vector_scan = true};
-        fill(candidates, ALL);
+        backends_fill(candidates, ALL);
         attn_choice choice = attn_route(&facts, candidates, BACKENDS);
         CHECK(strcmp(choice.rule, list[i].rule) == 0, "%lld in %lld..%lld is %s, expected %s",
               (long long)list[i].n, (long long)list[i].short_below, (long long)list[i].long_above,
@@ -262,12 +215,12 @@ static void a_pure_function_of_facts(void)
 {
     for (int r = 0; r < RULES; r++) {
         attn_candidate given[BACKENDS], once[BACKENDS], twice[BACKENDS];
-        attn_facts facts = facts_of(rules[r].n, rules[r].long_range, rules[r].locality);
+        attn_facts facts = route_facts(rules[r].n, rules[r].long_range, rules[r].locality);
         const attn_facts before = facts;
         unsigned eligible = 0x5b ^ (unsigned)r;
-        fill(given, eligible);
-        fill(once, eligible);
-        fill(twice, eligible);
+        backends_fill(given, eligible);
+        backends_fill(once, eligible);
+        backends_fill(twice, eligible);
         attn_choice first = attn_route(&facts, once, BACKENDS);
         attn_route(&facts, twice, BACKENDS);
         attn_choice second = attn_route(&facts, twice, BACKENDS);

@@ -206,13 +206,15 @@ static bool next_compute(attend *a, attn_phase *phase);
 static bool try_next(attend *a, attn_phase *phase)
 {
     double bound = a->call.max_relative_error;
+    bool named = strcmp(a->decision.choice.rule, "explicit") == 0;
     if (!srv_decision_move_on(&a->decision, a->deviation.relative_l2, bound))
         return refuse(a, srv_problem_make(SRV_PROBLEM_INFEASIBLE, "hints.max_relative_error",
                                           "%s is %.3g from exact attention, max_relative_error is "
-                                          "%.3g, and there is nothing else to try; allow more, or "
-                                          "leave the choice of the backend to attnd",
+                                          "%.3g, and there is nothing else to try; allow more%s",
                                           srv_decision_chosen(&a->decision)->name,
-                                          a->deviation.relative_l2, bound));
+                                          a->deviation.relative_l2, bound,
+                                          named ? ", or leave the choice of the backend to attnd"
+                                                : ", or more time if deadline_ms is given"));
     a->stage = READ;
     return next_compute(a, phase);
 }

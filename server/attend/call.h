@@ -23,6 +23,7 @@ typedef struct srv_call {
     int rank;                  /* of q, and so of the answer */
     uint8_t *key_mask;         /* owned; NULL without one */
     attn_sampling sampling;    /* how many rows to hold against exact attention; 0: none */
+    bool sampled_for_metrics;  /* nobody asked: it must not change what is chosen */
     bool wants_estimate;       /* the client asked for it by measure_error */
     double max_relative_error; /* what the client allows; 0: anything */
 } srv_call;

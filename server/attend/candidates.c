@@ -39,6 +39,13 @@ static attn_candidate *append(srv_candidates *candidates, const proposal *p)
     return candidate;
 }
 
+static void predict(attn_candidate *candidate, const srv_server *server,
+                    const attn_program *program)
+{
+    candidate->predicted_ms = attn_program_ns(program, server->workers) * 1e-6;
+    candidate->predicted_bytes = attn_program_bytes(program, server->workers);
+}
+
 /* Note how planning went. What a backend that nobody named makes of the parameters is no fault of
  * the request, unless it is exact, which every request could go to. */
 static attn_status settle(attn_candidate *candidate, const srv_server *server, const proposal *p,
@@ -47,8 +54,7 @@ static attn_status settle(attn_candidate *candidate, const srv_server *server, c
 {
     if (status == ATTN_OK) {
         candidate->eligible = true;
-        candidate->predicted_ms = attn_program_ns(program, server->workers) * 1e-6;
-        candidate->predicted_bytes = attn_program_bytes(program, server->workers);
+        predict(candidate, server, program);
         return ATTN_OK;
     }
     snprintf(candidate->why_not, sizeof candidate->why_not, "%.159s", refusal->message);
@@ -69,11 +75,13 @@ static attn_status check_cover(const proposal *p, const srv_call *call, attn_err
                           (long long)call->longest);
 }
 
-/* Exact attention is held against itself only when somebody asks for it. */
+/* Exact attention is held against itself only when somebody asks for it. What the metrics want is
+ * added to the chosen backend alone, behind the choice. */
 static const attn_sampling *sampling_of(const proposal *p, const srv_call *call)
 {
     static const attn_sampling none = {0};
-    return p->exact && !call->wants_estimate ? &none : &call->sampling;
+    bool unasked = call->sampled_for_metrics || (p->exact && !call->wants_estimate);
+    return unasked ? &none : &call->sampling;
 }
 
 static bool names(const char *named, const char *name)
@@ -229,6 +237,22 @@ attn_status srv_candidates_fill(srv_candidates *candidates, const srv_server *se
     if (status == ATTN_OK)
         append_missing(candidates, call);
     return status;
+}
+
+/* Candidates that can be eligible stand in the order of the mixers, or of the model's backends. */
+void srv_candidates_sample(srv_candidates *candidates, int index, const srv_server *server,
+                           const srv_call *call, const srv_options *options)
+{
+    attn_program *sampled = NULL;
+    attn_status status =
+        call->model ? plan_backend(&sampled, server, call, index, &call->sampling, options, NULL)
+                    : attn_program_attend(&sampled, &server->machine, attn_mixers[index],
+                                          &call->params, &call->shape, &call->sampling, NULL);
+    if (status != ATTN_OK)
+        return;
+    attn_program_close(candidates->programs[index]);
+    candidates->programs[index] = sampled;
+    predict(&candidates->all[index], server, sampled);
 }
 
 void srv_candidates_free(srv_candidates *candidates)

@@ -19,6 +19,11 @@ attn_status srv_candidates_fill(srv_candidates *candidates, const srv_server *se
                                 const srv_call *call, const srv_options *options, const char *named,
                                 attn_error *error);
 
+/* Plan an eligible one once more, now with the sampling that the metrics want. What cannot be
+ * sampled stays as it was. */
+void srv_candidates_sample(srv_candidates *candidates, int index, const srv_server *server,
+                           const srv_call *call, const srv_options *options);
+
 void srv_candidates_free(srv_candidates *candidates);
 
 /* Whether that is a backend's name at all. */

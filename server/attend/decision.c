@@ -70,6 +70,11 @@ static attn_status refuse(const srv_decision *decision, const attn_facts *facts,
                               "allow more time",
                               facts->deadline_ms, fastest(candidates)->name,
                               fastest(candidates)->predicted_ms);
+    if (!facts->backend && strcmp(decision->choice.rule, "error_bound") == 0)
+        return attn_error_set(error, ATTN_INFEASIBLE, "hints.max_relative_error",
+                              "in recent requests every backend of the model exceeded "
+                              "max_relative_error %.6g, and it has no exact attention; allow more",
+                              facts->max_relative_error);
     for (int i = 0; i < candidates->count; i++)
         if (facts->backend && strcmp(candidates->all[i].name, facts->backend) == 0)
             return attn_error_set(error, ATTN_UNSUPPORTED, "backend", "%s",
@@ -118,10 +123,15 @@ attn_status srv_decide(srv_decision *decision, srv_server *server, const srv_cal
     /* Where no configuration names one, as in tests, it is the first. */
     attn_policy_find(config->policy, &facts.policy);
     decision->policy = facts.policy;
-    recall(&decision->candidates, server, call, plan_only);
+    if (!facts.backend)
+        recall(&decision->candidates, server, call, plan_only);
     decision->choice = attn_route(&facts, decision->candidates.all, decision->candidates.count);
     decision->first = decision->choice.index;
-    return decision->first < 0 ? refuse(decision, &facts, error) : ATTN_OK;
+    if (decision->first < 0)
+        return refuse(decision, &facts, error);
+    if (call->sampled_for_metrics && !plan_only && srv_decision_chosen(decision)->measurable)
+        srv_candidates_sample(&decision->candidates, decision->first, server, call, options);
+    return ATTN_OK;
 }
 
 bool srv_decision_move_on(srv_decision *decision, double relative_l2, double bound)

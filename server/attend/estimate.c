@@ -4,12 +4,16 @@
 #include <math.h>
 #include <string.h>
 
-/* A number in [0, 1) that depends on the id alone (FNV-1a). */
+/* A number in [0, 1) that depends on the id alone: FNV-1a, whose last bytes hardly reach the high
+ * bits, finished as splitmix64 is, so that ids that count up are not drawn in blocks. */
 static double draw(const char *id)
 {
     uint64_t hash = 0xCBF29CE484222325U;
     for (; *id; id++)
         hash = (hash ^ (unsigned char)*id) * 0x100000001B3U;
+    hash = (hash ^ hash >> 30) * 0xBF58476D1CE4E5B9U;
+    hash = (hash ^ hash >> 27) * 0x94D049BB133111EBU;
+    hash ^= hash >> 31;
     return (double)(hash >> 11) * 0x1p-53;
 }
 
@@ -17,8 +21,10 @@ void srv_estimate_plan(srv_call *call, const srv_request *request, const srv_opt
 {
     call->wants_estimate = srv_options_bool(options, SRV_FIELD_MEASURE_ERROR, false);
     call->max_relative_error = srv_options_real(options, SRV_FIELD_MAX_RELATIVE_ERROR, 0);
-    bool sampled = draw(request->id.text) < request->server->config.error_sample_rate;
-    if (call->wants_estimate || call->max_relative_error > 0 || sampled)
+    bool asked = call->wants_estimate || call->max_relative_error > 0;
+    call->sampled_for_metrics =
+        !asked && draw(request->id.text) < request->server->config.error_sample_rate;
+    if (asked || call->sampled_for_metrics)
         call->sampling = (attn_sampling){
             .rows = ATTN_SAMPLES, .seed = (uint64_t)srv_options_int(options, SRV_FIELD_SEED, 0)};
 }

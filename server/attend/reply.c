@@ -131,16 +131,16 @@ static void print_fields(const srv_reply *reply, fields *f)
     srv_text_json(add_field(f, "backend"), srv_decision_chosen(reply->decision)->name);
     srv_decision_print(reply->decision, add_field(f, "route"));
     print_warnings(reply, f);
+    timing timings[TIMINGS];
+    fill_timings(request, timings);
+    write_server_timing(timings, &request->answer);
     if (reply->plan_only)
         return;
     if (tells_estimate(reply))
         srv_estimate_print(reply->call, srv_decision_chosen(reply->decision), reply->deviation,
                            add_field(f, "error_estimate"));
-    timing timings[TIMINGS];
-    fill_timings(request, timings);
     print_timings(timings, add_field(f, "timing"));
     print_memory(reply, add_field(f, "memory"));
-    write_server_timing(timings, &request->answer);
 }
 
 static bool add_pieces(srv_reply *reply, srv_answer *answer)
