@@ -47,10 +47,11 @@ def refuse_constant(name):
 class Daemon:
     """A running `attnd serve` of our own on a free port of 127.0.0.1."""
 
-    def __init__(self, *flags, workers=2):
+    def __init__(self, *flags, workers=2, within=()):
+        """`within` is a command that becomes the daemon in the end, as `nice` does."""
         self.port = free_port()
         self.log = tempfile.TemporaryFile()
-        command = [binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--workers", str(workers)]
+        command = [*within, binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--workers", str(workers)]
         self.signalled = False
         self.process = subprocess.Popen([*command, *flags], stdout=self.log, stderr=self.log)
         started.append(self)

@@ -32,8 +32,11 @@ class ModelCase(ErrorCase):
             checkpoint, storage = model if isinstance(model[0], tuple) else (model, {})
             checkpoints.save(os.path.join(cls.folder.name, name), checkpoint, **storage)
         cls.finish_folder()
-        cls.server = client.Daemon("--model-dir", cls.folder.name, *cls.FLAGS,
-                                   workers=cls.WORKERS)
+        cls.server = cls.start()
+
+    @classmethod
+    def start(cls):
+        return client.Daemon("--model-dir", cls.folder.name, *cls.FLAGS, workers=cls.WORKERS)
 
     @classmethod
     def finish_folder(cls):
