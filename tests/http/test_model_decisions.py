@@ -141,7 +141,7 @@ class Estimates(ModelCase):
                 _, told = self.run_model(model, x, measure_error=True,
                                          **({"backend": backend} if backend else {}))
                 self.assertIsNone(told["error_estimate"])
-                self.warned(told, "neither measured nor bounded")
+                self.warned(told, "measure_error")
 
 
 class SameBits(ModelCase):
