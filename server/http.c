@@ -56,6 +56,16 @@ static enum MHD_Result note_parameter(void *context, enum MHD_ValueKind kind, co
     return MHD_YES;
 }
 
+/* libmicrohttpd hands over a path as C text: behind a NUL byte it would go on unseen. Such a path
+ * stays as it was sent, and leads nowhere. */
+static size_t unescape(void *context, struct MHD_Connection *connection, char *text)
+{
+    (void)context;
+    (void)connection;
+    bool is_path = text[0] == '/';
+    return is_path && strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
+}
+
 static srv_peer *peer_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -310,10 +320,10 @@ struct MHD_Daemon *srv_http_open(srv_port *port, int listen_fd, attn_error *erro
     int64_t most = port->admin ? ADMIN_CONNECTIONS : port->server->config.max_connections;
     struct MHD_Daemon *daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request,
-        port, MHD_OPTION_EXTERNAL_LOGGER, log_line, port, MHD_OPTION_LISTEN_SOCKET, listen_fd,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, port, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, port, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)most, MHD_OPTION_END);
+        port, MHD_OPTION_EXTERNAL_LOGGER, log_line, port, MHD_OPTION_UNESCAPE_CALLBACK, unescape,
+        NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, port,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, port, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT, (unsigned)most, MHD_OPTION_END);
     if (!daemon)
         attn_error_set(error, ATTN_INTERNAL, NULL, "libmicrohttpd does not start");
     return daemon;

@@ -14,7 +14,8 @@ typedef void srv_endpoint(struct srv_request *request);
 typedef struct srv_route {
     const char *method, *path; /* {m} in the path is any text without a slash, but not none */
     srv_endpoint *endpoint;
-    bool admin; /* served on the admin listener too */
+    bool admin;         /* served on the admin listener too */
+    const char *answer; /* what a 200 holds, as endpoints/answers.def writes types */
     const char *summary;
 } srv_route;
 

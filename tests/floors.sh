@@ -123,6 +123,8 @@ behaviour_rules() {
     code '(^|[^A-Za-z0-9_])(abort|_?exit|_Exit|quick_exit) *\(' core include |
         rule 'core never ends the process'
     mutable_globals | rule 'no mutable global'
+    code '(^|[^A-Za-z0-9_])(v?fork|posix_spawnp?) *\(' core server |
+        rule 'nobody forks: threads and the locks of OpenBLAS would not come along'
     code '(^|[^A-Za-z0-9_])setlocale *\(' core server | rule 'the locale stays C'
     bad_names | rule 'public names begin with attn_ in core, srv_ in server'
 }

@@ -41,9 +41,9 @@ static attn_model_backend backend(const char *name)
 static void each_backend_shows_what_it_uses(void)
 {
     attn_model_backend backends[] = {
-        backend("exact"),     backend("window"),    backend("sparse"),
-        backend("linformer"), backend("linformer"), backend("performer"),
-        backend("hybrid"),    backend("mamba"),     backend("sparse")};
+        backend("exact"),     backend("window"),    backend("sparse"), backend("linformer"),
+        backend("linformer"), backend("performer"), backend("hybrid"), backend("mamba"),
+        backend("sparse"),    backend("linformer")};
     backends[0].trained = true;
     backends[1].mix.window = 128;
     backends[4].mix.projection = ATTN_GIVEN;
@@ -54,6 +54,8 @@ static void each_backend_shows_what_it_uses(void)
     backends[6].mix.window = 512;
     backends[8].mix.pattern = ATTN_FIXED;
     backends[8].mix.stride = 16;
+    backends[9].mix.projection = ATTN_GAUSSIAN;
+    backends[9].mix.seed = 5;
     static const char *const expected[][2] = {
         {"{}", "{}"},
         {"{\"window\":128}", "{}"},
@@ -64,6 +66,7 @@ static void each_backend_shows_what_it_uses(void)
         {"{\"window\":512}", "{}"},
         {"{}", "{}"},
         {"{\"pattern\":\"fixed\",\"stride\":16,\"summary\":1}", "{}"},
+        {"{\"k\":256,\"projection\":\"gaussian\",\"seed\":5}", "{}"},
     };
     const int count = sizeof backends / sizeof *backends;
     attn_model_info info = {.type = "layer", .backend_count = count, .backends = backends};

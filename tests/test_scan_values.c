@@ -102,6 +102,35 @@ static void test_denormal(void)
     }
 }
 
+/* After an impulse, nothing but decay: the state ends at 0 and is at no time a denormal number,
+ * with which a vector kernel could be made slow from outside. */
+static void test_impulse_response(void)
+{
+    enum {
+        RUNS = 1000 /* 0.9^(3 RUNS) is far below the least float */
+    };
+    for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k)) {
+        few f;
+        attn_scan s = few_scan(&f);
+        const float step = logf(expm1f(logf(10.0F / 9))); /* softplus(step) = ln(10/9) */
+        for (int i = 0; i < 3 * ATTN_LANES; i++) {
+            f.x[i] = 0;
+            f.dt[i] = step;
+        }
+        for (int i = 0; i < ATTN_LANES; i++)
+            f.a_log[i] = 0;
+        attn_scan_prepare(f.a_log, ATTN_LANES, 1, f.a);
+        for (int run = 0; run < RUNS; run++) {
+            k->scan->scan(&s, 0, ATTN_LANES);
+            for (int i = 0; i < ATTN_LANES && k->isa != ATTN_ISA_SCALAR; i++)
+                CHECK(fpclassify(f.h[i]) != FP_SUBNORMAL, "%s: state %g after %d steps",
+                      attn_isa_name(k->isa), f.h[i], 3 * (run + 1));
+        }
+        for (int i = 0; i < ATTN_LANES; i++)
+            CHECK(fabsf(f.h[i]) < 1e-30F, "%s: %g is left", attn_isa_name(k->isa), f.h[i]);
+    }
+}
+
 static void test_prepare(void)
 {
     enum {
@@ -131,6 +160,7 @@ int main(void)
         {"extremes", test_extremes},
         {"nan", test_nan},
         {"denormal", test_denormal},
+        {"impulse response", test_impulse_response},
         {NULL, NULL},
     };
     return test_main("scan_values", cases);

@@ -56,8 +56,15 @@ attn_status srv_options_read(srv_options *options, const struct json_t *document
 attn_status srv_options_read_query(srv_options *options, const srv_pair *pairs, int count,
                                    unsigned routes, attn_error *error);
 
+/* The words that a field may be, the last one NULL; NULL for a field that is not a word. Those of
+ * params.* stand in the order of the enum that they mean (attn/mixer.h). */
+const char *const *srv_options_words(srv_field field);
+
 /* Append the fields of `routes` as members of a JSON schema's "properties", each behind a comma. */
 void srv_options_describe(srv_text *text, unsigned routes);
+
+/* Append them as OpenAPI parameters of a query string, each behind a comma but the first. */
+void srv_options_describe_query(srv_text *text, unsigned routes);
 
 void srv_options_free(srv_options *options);
 

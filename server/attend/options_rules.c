@@ -11,6 +11,22 @@ const srv_rule srv_rules[SRV_FIELD_COUNT] = {
 #undef FIELD
 };
 
+enum {
+    MOST_WORDS = 8
+};
+
+const char *const *srv_options_words(srv_field field)
+{
+    static const char *const words[SRV_FIELD_COUNT][MOST_WORDS + 1] = {
+        [SRV_FIELD_BACKEND] = {"auto", "exact", "window", "sparse", "linformer", "performer",
+                               "mamba", "hybrid"},
+        [SRV_FIELD_PATTERN] = {"strided", "fixed", "local"},
+        [SRV_FIELD_PROJECTION] = {"mean", "gaussian"},
+        [SRV_FIELD_NORM] = {"chi", "sqrt"},
+    };
+    return words[field][0] ? words[field] : NULL;
+}
+
 const char *const srv_rule_expectations[] = {
     [SRV_RULE_BOOL] = "true or false",
     [SRV_RULE_INT] = "an integer",

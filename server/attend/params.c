@@ -5,8 +5,9 @@
 
 /* The index of a word among those an option allows. */
 static attn_status read_word(const srv_options *options, srv_field field, const char *path,
-                             const char *const *words, int *index, attn_error *error)
+                             int *index, attn_error *error)
 {
+    const char *const *words = srv_options_words(field);
     const char *found = srv_options_string(options, field, words[*index]);
     for (*index = 0; words[*index]; ++*index)
         if (strcmp(found, words[*index]) == 0)
@@ -19,19 +20,14 @@ static attn_status read_word(const srv_options *options, srv_field field, const 
 
 static attn_status read_words(attn_mix_params *p, const srv_options *options, attn_error *error)
 {
-    static const char *const patterns[] = {"strided", "fixed", "local", NULL};
-    static const char *const projections[] = {"mean", "gaussian", NULL, NULL};
-    static const char *const norms[] = {"chi", "sqrt", NULL, NULL};
     int pattern = (int)p->pattern, norm = (int)p->norm;
     /* A model's own matrices have no word. */
     int projection = p->projection == ATTN_GIVEN ? 0 : (int)p->projection;
-    attn_status status =
-        read_word(options, SRV_FIELD_PATTERN, "params.pattern", patterns, &pattern, error);
+    attn_status status = read_word(options, SRV_FIELD_PATTERN, "params.pattern", &pattern, error);
     if (status == ATTN_OK)
-        status = read_word(options, SRV_FIELD_PROJECTION, "params.projection", projections,
-                           &projection, error);
+        status = read_word(options, SRV_FIELD_PROJECTION, "params.projection", &projection, error);
     if (status == ATTN_OK)
-        status = read_word(options, SRV_FIELD_NORM, "params.norm", norms, &norm, error);
+        status = read_word(options, SRV_FIELD_NORM, "params.norm", &norm, error);
     if (status != ATTN_OK)
         return status;
     p->pattern = (attn_pattern)pattern;

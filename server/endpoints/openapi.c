@@ -4,11 +4,43 @@
 #include "server/attend/options.h"
 #include "server/attend/source.h"
 #include "server/endpoints/endpoints.h"
+#include "server/endpoints/openapi_answers.h"
+#include "server/models/registry.h"
 #include "server/problem.h"
 #include "server/request.h"
 #include "server/version.h"
 
 #include <string.h>
+
+/* The routes whose bodies hold tensors: the schema of the body, and whose fields it takes. */
+typedef struct question {
+    srv_endpoint *endpoint;
+    const char *schema;
+    const char *const *tensors;
+    int tensor_count;
+    unsigned fields;
+    bool answers_binary; /* when Accept asks for it */
+} question;
+
+static const question questions[] = {
+    {srv_endpoint_attend, "Attend", srv_tensor_names, SRV_TENSOR_NAMES, SRV_FOR_ATTEND, true},
+    {srv_endpoint_plan, "Plan", srv_tensor_names, SRV_TENSOR_NAMES, SRV_FOR_ATTEND | SRV_FOR_PLAN,
+     true},
+    {srv_endpoint_analyze, "Analyze", srv_analyze_tensors, SRV_ANALYZE_TENSORS, SRV_FOR_ANALYZE,
+     false},
+};
+
+enum {
+    QUESTIONS = sizeof questions / sizeof *questions
+};
+
+static const question *question_of(const srv_route *route)
+{
+    for (int i = 0; i < QUESTIONS; i++)
+        if (questions[i].endpoint == route->endpoint)
+            return &questions[i];
+    return NULL;
+}
 
 static void print_tensor_schema(srv_text *t)
 {
@@ -22,20 +54,29 @@ static void print_tensor_schema(srv_text *t)
            "\"base64\": {\"type\": \"string\"}}, \"additionalProperties\": false}]}");
 }
 
-static void print_request_schema(srv_text *t, const char *name, const char *const *tensors,
-                                 int tensor_count, unsigned routes)
+static void print_value_schemas(srv_text *t)
 {
-    srv_text_format(t, "\"%s\": {\"type\": \"object\", \"properties\": {", name);
-    for (int i = 0; i < tensor_count; i++)
+    print_tensor_schema(t);
+    srv_text_string(t,
+                    ",\n\"Causal\": {\"enum\": [false, true, \"any\"]},\n\"State\": {\"enum\": [");
+    for (int i = 0; i <= SRV_MODEL_READY; i++)
+        srv_text_format(t, "%s\"%s\"", i ? ", " : "", srv_model_state_name((srv_model_state)i));
+    srv_text_string(t, "]}");
+}
+
+static void print_request_schema(srv_text *t, const question *asked)
+{
+    srv_text_format(t, ",\n\"%s\": {\"type\": \"object\", \"properties\": {", asked->schema);
+    for (int i = 0; i < asked->tensor_count; i++)
         srv_text_format(t, "%s\"%s\": {\"$ref\": \"#/components/schemas/Tensor\"}", i ? ", " : "",
-                        tensors[i]);
-    srv_options_describe(t, routes);
+                        asked->tensors[i]);
+    srv_options_describe(t, asked->fields);
     srv_text_string(t, "}, \"additionalProperties\": false}");
 }
 
 static void print_error_schema(srv_text *t)
 {
-    srv_text_string(t, "\"Error\": {\"type\": \"object\", \"required\": [\"error\"], "
+    srv_text_string(t, ",\n\"Error\": {\"type\": \"object\", \"required\": [\"error\"], "
                        "\"properties\": {\"error\": {\"type\": \"object\", \"required\": "
                        "[\"type\", \"message\", \"request_id\"], \"properties\": {\"type\": "
                        "{\"enum\": [");
@@ -53,7 +94,7 @@ static void print_error_schema(srv_text *t)
 static void print_repository_schemas(srv_text *t)
 {
     srv_text_string(
-        t, "\"Index\": {\"type\": \"object\", \"properties\": {\"ready\": {\"type\": "
+        t, ",\n\"Index\": {\"type\": \"object\", \"properties\": {\"ready\": {\"type\": "
            "\"boolean\", \"default\": false}}, \"additionalProperties\": false},\n"
            "\"Load\": {\"type\": \"object\", \"properties\": {\"parameters\": {\"type\": "
            "\"object\", \"maxProperties\": 0}}, \"additionalProperties\": false},\n"
@@ -76,14 +117,20 @@ static void print_repository_body(srv_text *t, const srv_route *route)
                     schema);
 }
 
+static void print_binary(srv_text *t)
+{
+    srv_text_string(t, ", \"" SRV_SAFETENSORS_TYPE "\": {\"schema\": {\"type\": \"string\", "
+                       "\"contentMediaType\": \"" SRV_SAFETENSORS_TYPE "\"}}");
+}
+
 static void print_body(srv_text *t, const char *schema)
 {
     srv_text_format(t,
                     "\"requestBody\": {\"required\": true, \"content\": {\"" SRV_JSON_TYPE
-                    "\": {\"schema\": {\"$ref\": \"#/components/schemas/%s\"}}, "
-                    "\"" SRV_SAFETENSORS_TYPE "\": {\"schema\": {\"type\": \"string\", "
-                    "\"contentMediaType\": \"" SRV_SAFETENSORS_TYPE "\"}}}}, ",
+                    "\": {\"schema\": {\"$ref\": \"#/components/schemas/%s\"}}",
                     schema);
+    print_binary(t);
+    srv_text_string(t, "}}, ");
 }
 
 static void print_refusal(srv_text *t, const char *schema, srv_problem_id id)
@@ -114,32 +161,60 @@ static void print_parameter(srv_text *t)
                        "\"pattern\": \"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$\"}}], ");
 }
 
-static const char *schema_of(const srv_route *route)
+static void print_query(srv_text *t, const question *asked)
 {
-    if (route->endpoint == srv_endpoint_plan)
-        return "Plan";
-    return route->endpoint == srv_endpoint_analyze ? "Analyze" : "Attend";
+    srv_text_string(t, "\"description\": \"The query string is for a safetensors body; a JSON body "
+                       "carries its own fields.\", \"parameters\": [");
+    srv_options_describe_query(t, asked->fields);
+    if (asked->fields & SRV_FOR_ATTEND)
+        srv_text_string(t, ", {\"name\": \"key_mask\", \"in\": \"query\", \"schema\": "
+                           "{\"type\": \"string\", \"pattern\": \"^[01](,[01])*$\"}}");
+    srv_text_string(t, "], ");
+}
+
+static void print_done(srv_text *t, const srv_route *route, const question *asked)
+{
+    const char *type = route->endpoint == srv_endpoint_metrics ? "text/plain" : SRV_JSON_TYPE;
+    srv_text_format(
+        t, "\"200\": {\"description\": \"done\", \"content\": {\"%s\": {\"schema\": ", type);
+    srv_openapi_type(t, route->answer);
+    srv_text_string(t, "}");
+    if (asked && asked->answers_binary)
+        print_binary(t);
+    srv_text_string(t, "}}");
+}
+
+static void print_responses(srv_text *t, const srv_route *route, const question *asked)
+{
+    bool work = strcmp(route->method, "POST") == 0;
+    srv_text_string(t, "\"responses\": {");
+    print_done(t, route, asked);
+    if (work)
+        print_refusals(t, asked ? "Error" : "Sentence");
+    else if (strchr(route->path, '{'))
+        print_refusal(t, "Error", SRV_PROBLEM_NOT_FOUND);
+    else if (route->endpoint == srv_endpoint_ready)
+        print_refusal(t, route->answer, SRV_PROBLEM_UNAVAILABLE);
+    srv_text_string(t, "}");
 }
 
 static void print_operation(srv_text *t, const srv_route *route)
 {
     bool work = strcmp(route->method, "POST") == 0;
-    bool named = strchr(route->path, '{') != NULL, repository = work && route->path[2] == '2';
+    const question *asked = question_of(route);
     srv_text_format(t, "\"%s\": {\"%s\": {\"summary\": ", route->path, work ? "post" : "get");
     srv_text_json(t, route->summary);
     srv_text_string(t, ", ");
-    if (named)
+    if (strchr(route->path, '{'))
         print_parameter(t);
-    if (repository)
+    if (asked) {
+        print_query(t, asked);
+        print_body(t, asked->schema);
+    } else if (work) {
         print_repository_body(t, route);
-    else if (work)
-        print_body(t, schema_of(route));
-    srv_text_string(t, "\"responses\": {\"200\": {\"description\": \"done\"}");
-    if (work)
-        print_refusals(t, repository ? "Sentence" : "Error");
-    else if (named)
-        print_refusal(t, "Error", SRV_PROBLEM_NOT_FOUND);
-    srv_text_string(t, "}}}");
+    }
+    print_responses(t, route, asked);
+    srv_text_string(t, "}}");
 }
 
 void srv_endpoint_openapi(srv_request *request)
@@ -155,18 +230,12 @@ void srv_endpoint_openapi(srv_request *request)
         print_operation(&t, route);
     }
     srv_text_string(&t, "},\n\"components\": {\"schemas\": {");
-    print_tensor_schema(&t);
-    srv_text_string(&t, ",\n");
-    print_request_schema(&t, "Attend", srv_tensor_names, SRV_TENSOR_NAMES, SRV_FOR_ATTEND);
-    srv_text_string(&t, ",\n");
-    print_request_schema(&t, "Plan", srv_tensor_names, SRV_TENSOR_NAMES,
-                         SRV_FOR_ATTEND | SRV_FOR_PLAN);
-    srv_text_string(&t, ",\n");
-    print_request_schema(&t, "Analyze", srv_analyze_tensors, SRV_ANALYZE_TENSORS, SRV_FOR_ANALYZE);
-    srv_text_string(&t, ",\n");
+    print_value_schemas(&t);
+    for (int i = 0; i < QUESTIONS; i++)
+        print_request_schema(&t, &questions[i]);
     print_repository_schemas(&t);
-    srv_text_string(&t, ",\n");
     print_error_schema(&t);
+    srv_openapi_answers(&t);
     srv_text_string(&t, "}}}\n");
     srv_answer_text(&request->answer, 200, SRV_JSON_TYPE, &t);
 }

@@ -31,6 +31,10 @@ static void print_linformer(srv_text *t, const attn_mix_params *p)
     srv_text_string(t, "\"k\": ");
     srv_text_int(t, p->k);
     srv_text_format(t, ", \"projection\": \"%s\"", projections[p->projection]);
+    if (p->projection != ATTN_GAUSSIAN)
+        return;
+    srv_text_string(t, ", \"seed\": ");
+    srv_text_int(t, (int64_t)p->seed);
 }
 
 static void print_performer(srv_text *t, const attn_mix_params *p)

@@ -303,6 +303,13 @@ class Queue(BoundsCase):
         self.counts(daemon, REJECTED, "reason", {"queue_full": statuses[429]})
         self.all_given_back(daemon)
 
+    def test_a_request_above_the_cost_limit_is_answered_when_nothing_waits(self):
+        """The limit is on what is queued before: no request waits for ever."""
+        daemon = self.daemon_with("--max-queue-cost-ms", "1")
+        answer = daemon.post("/v1/attend", work.busy_body(daemon, 200))
+        self.assertEqual(answer.status, 200, str(answer))
+        self.counts(daemon, REJECTED, "reason", {})
+
     def test_overload(self):
         """Far more clients than the queue has places, some of them leaving."""
         daemon = self.daemon_with("--max-queue", "4")
@@ -343,6 +350,17 @@ class Queue(BoundsCase):
 
 
 class Memory(BoundsCase):
+    def test_limits_that_contradict_each_other_are_told_at_the_start(self):
+        flags = ("--memory-limit-bytes", "30000000", "--max-body-bytes")
+        for most, told in ((30_000_000, True), (1_000_000, False)):
+            daemon = self.daemon_with(*flags, str(most))
+            self.still_good(daemon)
+            warned = [line for line in daemon.log_text().splitlines() if '"level":"warn"' in line]
+            self.assertEqual(len(warned), told, warned)
+            for line in warned:
+                for word in ("max_body_bytes", "memory_limit_bytes"):
+                    self.assertIn(word, line)
+
     def test_what_can_never_fit(self):
         limit = 30_000_000
         daemon = self.daemon_with("--memory-limit-bytes", str(limit))

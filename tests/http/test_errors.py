@@ -347,6 +347,12 @@ class Http(ErrorCase):
             with self.subTest(path=path):
                 self.check_error(self.daemon.get(path), 404, ("not_found",))
 
+    def test_a_path_does_not_end_at_a_nul(self):
+        for path in ("/healthz%00", "/healthz%00x", "/metrics%00/x", "/v1/models%00", "/%00",
+                     "/v1/attend%00", "/healthz%2500"):
+            with self.subTest(path=path):
+                self.check_error(self.daemon.get(path), 404, ("not_found",))
+
     def test_wrong_method_names_the_right_ones(self):
         for method, path, allowed in (("GET", "/v1/attend", "POST"), ("PUT", "/v1/attend", "POST"),
                                       ("DELETE", "/v1/plan", "POST"), ("POST", "/healthz", "GET"),

@@ -129,6 +129,23 @@ class Shutdown(unittest.TestCase):
         self.assertEqual(asker.answer.status, 200, str(asker.answer))
         self.ends_cleanly(daemon)
 
+    def test_while_it_drains_it_lives_and_says_that_it_is_not_ready(self):
+        daemon = client.Daemon("--drain-delay-s", "2", "--drain-timeout-s", "1")
+        daemon.send_signal()
+        give_up = time.monotonic() + client.WAIT_S
+        while daemon.get("/readyz").status == 200:  # until it has seen the signal
+            self.assertLess(time.monotonic(), give_up)
+        for path in ("/readyz", "/v2/health/ready"):
+            answer = daemon.get(path)
+            self.assertEqual(answer.status, 503, str(answer))
+            self.assertEqual(answer.json, {"live": True, "ready": False})
+        self.assertEqual(daemon.get("/healthz").status, 200)
+        answer = daemon.attend([[1]], [[1]], [[1]])
+        self.assertEqual(answer.status, 503, str(answer))
+        self.assertEqual(answer.json["error"]["type"], "unavailable")
+        self.assertGreaterEqual(int(answer.headers["Retry-After"]), 1)
+        self.ends_cleanly(daemon)
+
     def is_refused(self, daemon):
         """No connection, or 503 from readiness."""
         try:

@@ -1,6 +1,7 @@
 """Questions to a model: every form of tensors and options, and what is refused."""
 
 import itertools
+import threading
 
 import client
 import model_reference as models
@@ -10,6 +11,7 @@ import samples
 from checkpoints import (Checkpoint, attention, hugging_face_config, hugging_face_mamba, mamba,
                          prefixed, projections)
 from model_case import ModelCase
+from test_errors import WRONG_TYPES, changed
 from test_model_attention import BACKENDS, config
 from test_model_mamba import both_kinds
 from test_model_stacks import MIXED, stack
@@ -105,6 +107,33 @@ class Refusals(ModelCase):
                 with self.subTest(model=model, shape=shape):
                     self.refuse(model, np.zeros(shape), 400, INVALID, words, param="input")
 
+    def test_faults_are_told_in_the_same_words_as_those_of_q(self):
+        faults = ([[1, 2], [3]], [[1, 2], [3, 4, 5]], [[1, 2], 3], [[1, "2"]], [[1, None]], [], [[]],
+                  {"shape": [2, 3], "data": [1] * 5}, {"shape": [2, 3], "data": [1] * 7},
+                  {"shape": [-1, 8], "data": [1] * 4}, {"shape": [2**33, 2**33], "data": [1] * 4},
+                  {"shape": [2, 2], "base64": "AAAA"}, {"shape": [1]}, "text", 5, None, {"0": 1})
+        for fault in faults:
+            with self.subTest(fault=fault):
+                as_q = self.refused(changed(q=fault))
+                as_input = self.refused({"model": "layer", "input": fault})
+                self.assertEqual(as_input["message"].replace("input", "q"), as_q["message"])
+                self.assertEqual(as_input["param"].replace("input", "q"), as_q["param"])
+        self.refused({"model": "layer", "input": [[[[1.0] * HIDDEN]]]}, mentions=["input"])
+
+    def test_wrong_type_of_every_field(self):
+        good = {"model": "layer", "input": np.zeros((3, HIDDEN)).tolist()}
+        legal = {("causal", "True"), ("return_output", "True"), ("measure_error", "True"),
+                 ("scale", "-1")}
+        for name in ("model", "input", "adapter", "lengths", "key_mask", "causal", "scale", "params",
+                     "backend", "hints", "return_output", "measure_error", "q", "e", "omega"):
+            for wrong in WRONG_TYPES:
+                if (name, str(wrong)) in legal:
+                    continue
+                answer = self.daemon.post("/v1/attend", {**good, name: wrong})
+                with self.subTest(field=name, wrong=wrong):
+                    named = wrong == "text" and name in ("model", "adapter")
+                    self.check_error(answer, 404 if named else 400, mentions=[name])
+
     def test_tensors_that_do_not_belong(self):
         x = np.zeros((3, HIDDEN))
         for name in ("q", "k", "v", "e", "f", "omega"):
@@ -143,3 +172,27 @@ class Refusals(ModelCase):
         self.check_error(answer, 400, mentions=["input[1][5]"])
         huge = np.full((3, HIDDEN), 3e38)
         self.refuse("layer", huge, 422, ["non_finite"], backend="exact")
+
+
+class Full(ModelCase):
+    MODELS = {"layer": Checkpoint(config("any"), LAYER)}
+    FLAGS = ("--max-queue", "2")
+
+    def test_ten_at_once_with_room_for_two(self):
+        x = client.tensor(samples.normal(6, 6000, HIDDEN))
+        body = {"model": "layer", "input": x, "backend": "exact", "return_output": False}
+        answers = []
+        threads = [threading.Thread(
+            target=lambda: answers.append(self.daemon.post("/v1/attend", body)))
+                   for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(answers), len(threads))
+        self.assertGreaterEqual([answer.status for answer in answers].count(200), 2)
+        for answer in answers:
+            if answer.status != 200:
+                self.check_error(answer, 429, ["overloaded"], ["max_queue"])
+                self.assertGreaterEqual(int(answer.headers["Retry-After"]), 1)
+        self.assertEqual(self.daemon.get("/healthz").status, 200)

@@ -254,11 +254,13 @@ class Explicit(Control):
     def test_names(self):
         self.models.write("m")
         self.start()
-        for name in (".m", "a b", "%C3%A4", "a%5Cb", "a" * 129, "%25", "a" * 300):
+        for name in (".m", "a b", "%C3%A4", "a%5Cb", "a" * 129, "%25", "m%00", "m%00x",
+                     "a" * 300):
             answer = self.change(name.replace(" ", "%20"), "load")
             self.assertEqual(answer.status, 400 if len(name) < 200 else 404, f"{name}: {answer}")
             if len(name) < 200:
                 self.assertIn(NAME_SENTENCE, answer.json["error"])
+        self.assertEqual(self.model("m%00"), 404)
         for name in ("none", "a" * 128, "..%2Fm", "m%2F", ""):
             self.assertEqual(self.change(name, "load").status, 404, name)
             self.assertEqual(self.change(name, "unload").status, 404, name)

@@ -4,6 +4,9 @@ import re
 import unittest
 
 import client
+import numpy as np
+import safetensors
+from schema import resolved, target
 from test_errors import GOOD
 
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
@@ -11,6 +14,8 @@ METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 CANDIDATES = ("/", "/v1/attend", "/v1/plan", "/v1/analyze", "/v1/models", "/v2", "/v2/health/live",
               "/v2/health/ready", "/healthz", "/readyz", "/metrics", "/openapi.json",
               "/v2/repository/index", "/v2/repository", "/v1", "/v1/streams")
+ROUTES_WITH_TENSORS = ("/v1/attend", "/v1/plan", "/v1/analyze")
+BINARY_GOOD = {name: np.array(x, np.float32) for name, x in GOOD.items()}
 WRONG = {"boolean": "yes", "integer": "many", "number": "much", "string": 5, "array": "list",
          "object": 7}
 
@@ -22,14 +27,6 @@ def walk(node, path=""):
         node, list) else ()
     for key, below in pairs:
         yield from walk(below, f"{path}/{key}")
-
-
-def target(document, reference):
-    """What a local $ref points at; KeyError when nothing does."""
-    assert reference.startswith("#/"), reference
-    for key in reference[2:].split("/"):
-        document = document[key.replace("~1", "/").replace("~0", "~")]
-    return document
 
 
 def filled(path):
@@ -72,10 +69,59 @@ class OpenApi(unittest.TestCase):
                     self.assertTrue(operation["requestBody"]["content"])
                     self.assertNotIn(method, ("get", "head"))
 
+    def parameters(self, operation, place):
+        return [parameter["name"] for parameter in operation.get("parameters", ())
+                if parameter["in"] == place]
+
     def test_parameters_are_those_of_the_path(self):
         for path, method, operation in self.operations():
-            told = [parameter["name"] for parameter in operation.get("parameters", ())]
+            told = self.parameters(operation, "path")
             self.assertEqual(told, re.findall(r"{(\w+)}", path), f"{method} {path}")
+
+    def test_the_query_has_every_option_of_the_body(self):
+        for path, method, operation in self.operations():
+            wanted = []
+            if safetensors.TYPE in operation.get("requestBody", {}).get("content", {}):
+                kinds = dict(self.kinds(self.schema_of(path)))
+                wanted = [name for name, kind in kinds.items() if kind not in ("tensor", "object")]
+                wanted += ["key_mask"] if "key_mask" in kinds else []
+            told = self.parameters(operation, "query")
+            self.assertEqual(sorted(told), sorted(wanted), f"{method} {path}")
+
+    def test_parameters_of_the_query_are_those_that_are_taken(self):
+        for route in ROUTES_WITH_TENSORS:
+            for name in self.parameters(self.document["paths"][route]["post"], "query"):
+                if name in ("model", "adapter"):  # any text is one
+                    continue
+                answer = safetensors.post(self.daemon, BINARY_GOOD, {name: "~"}, path=route)
+                with self.subTest(route=route, name=name):
+                    self.assertEqual(answer.status, 400, str(answer))
+                    error = answer.json["error"]
+                    self.assertTrue(error["param"].startswith(name), error)
+                    self.assertNotIn("not a known", error["message"])
+
+    def words(self, schema, prefix=""):
+        """(path, words) of every field that is one of some words."""
+        for name, below in schema["properties"].items():
+            if "enum" in below:
+                yield prefix + name, below["enum"]
+            elif below.get("type") == "object":
+                yield from self.words(below, f"{prefix}{name}.")
+
+    def test_words_are_those_that_are_taken(self):
+        seen = set()
+        for route in ROUTES_WITH_TENSORS:
+            for path, words in self.words(self.schema_of(route)):
+                seen.add(path)
+                for word in [*words, "some", words[0].upper(), words[0] + "x"]:
+                    answer = self.daemon.post(route, self.with_field(path, word))
+                    with self.subTest(route=route, path=path, word=word):
+                        if word in words:
+                            self.assertIn(answer.status, (200, 422), str(answer))
+                        else:
+                            self.assertEqual(answer.status, 400, str(answer))
+                            self.assertEqual(answer.json["error"]["param"], path)
+        self.assertEqual(seen, {"backend", "params.pattern", "params.projection", "params.norm"})
 
     def test_references_have_targets(self):
         references = [node["$ref"] for _, node in walk(self.document)
@@ -130,7 +176,7 @@ class OpenApi(unittest.TestCase):
 
     def schema_of(self, path):
         body = self.document["paths"][path]["post"]["requestBody"]
-        return target(self.document, body["content"]["application/json"]["schema"]["$ref"])
+        return resolved(self.document, body["content"]["application/json"]["schema"])
 
     def kinds(self, schema, prefix=""):
         """(path, type) of every field of a schema, groups and their members both."""
@@ -147,7 +193,7 @@ class OpenApi(unittest.TestCase):
         return {**GOOD, group: {member: value} if member else value}
 
     def test_fields_are_those_that_are_taken(self):
-        for route in ("/v1/attend", "/v1/plan", "/v1/analyze"):
+        for route in ROUTES_WITH_TENSORS:
             schema = self.schema_of(route)
             self.assertIs(schema["additionalProperties"], False)
             for path, kind in self.kinds(schema):
@@ -160,7 +206,7 @@ class OpenApi(unittest.TestCase):
                     self.assertNotIn("not a known", error["message"])
 
     def test_fields_it_does_not_list_are_refused(self):
-        for route in ("/v1/attend", "/v1/plan", "/v1/analyze"):
+        for route in ROUTES_WITH_TENSORS:
             listed = {path for path, _ in self.kinds(self.schema_of(route))}
             groups = ("", "params.", "hints.")
             for path in [group + name for group in groups for name in ("x", "q", "causal", "n")]:
@@ -169,7 +215,7 @@ class OpenApi(unittest.TestCase):
                     self.assertEqual(answer.status, 400, f"{path}: {answer}")
 
     def test_bounds_are_those_that_are_held(self):
-        for route in ("/v1/attend", "/v1/plan", "/v1/analyze"):
+        for route in ROUTES_WITH_TENSORS:
             for path, kind in self.kinds(self.schema_of(route)):
                 if kind not in ("integer", "number"):
                     continue

@@ -4,7 +4,10 @@ JSON and query, refusals, and which of them the router takes."""
 import itertools
 import json
 import math
+import os
 import threading
+from concurrent import futures
+from unittest import mock
 
 import client
 import numpy as np
@@ -16,6 +19,7 @@ from test_determinism import output_text
 from test_errors import ErrorCase
 
 QKV = "qkv"
+MOST_WORKERS = 48  # what the configuration allows; Debian's OpenBLAS has 64 places
 # Ways to call each variant: (backend, params, shapes of its tensors for 300 keys of 8 columns).
 CALLS = [
     ("window", {}, {}), ("window", {"window": 5}, {}), ("window", {"window": 1}, {}),
@@ -283,6 +287,24 @@ class KnownTroubles(VariantCase):
         for thread in threads:
             thread.join()
         self.assertEqual(wrong, [])
+
+    def test_as_many_workers_as_there_may_be(self):
+        """OpenBLAS has places for so many callers, and threads of its own if it is let."""
+        bodies = self.bodies(300)
+        wanted = [output_text(self.daemon.post("/v1/attend", body)) for body in bodies]
+        for threads in ("1", "4"):
+            with mock.patch.dict(os.environ, {"OPENBLAS_NUM_THREADS": threads}):
+                daemon = client.Daemon(workers=MOST_WORKERS)
+            try:
+                with futures.ThreadPoolExecutor(MOST_WORKERS) as clients:
+                    got = list(clients.map(lambda body, to=daemon: output_text(
+                        to.post("/v1/attend", body)), bodies * 4))
+            finally:
+                self.assertEqual(daemon.stop(), 0, daemon.log_text()[-2000:])
+            self.assertEqual(got, wanted * 4, f"OPENBLAS_NUM_THREADS={threads}")
+        done = client.run_command("serve", "--check-config", "--workers", str(MOST_WORKERS + 1))
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn(str(MOST_WORKERS), done.stderr)
 
     def bodies(self, n):
         """One request of every kind as JSON text."""
