@@ -6,6 +6,7 @@
 #include "model/mamba.h"
 
 #include "kernels/kernels.h"
+#include "model/chunks.h"
 
 #include <string.h>
 
@@ -223,10 +224,24 @@ static attn_status project_out(attn_program *program, const attn_machine *machin
                              (attn_extent){site->batch, r->count}, error);
 }
 
-static attn_status add_chunk(attn_program *program, const attn_machine *machine,
-                             const attn_mamba *m, const attn_site *site, const recurrence *r,
+/* What the steps of a chunk are made from. */
+typedef struct mamba_block {
+    const attn_machine *machine;
+    const attn_site *site;
+    recurrence like; /* of the whole sequence */
+} mamba_block;
+
+static attn_status add_chunk(attn_program *program, const void *layer, int64_t from, int64_t count,
                              attn_error *error)
 {
+    const mamba_block *block = layer;
+    const attn_machine *machine = block->machine;
+    const attn_site *site = block->site;
+    const attn_mamba *m = block->like.mamba;
+    recurrence chunk = block->like;
+    chunk.from = from;
+    chunk.count = count;
+    const recurrence *r = &chunk;
     const workspace *at = &r->at;
     attn_region x = attn_region_from_row(site->x, r->from);
     attn_region dt = attn_region_from_column(at->selected, m->dt_at);
@@ -252,37 +267,20 @@ static attn_status add_chunk(attn_program *program, const attn_machine *machine,
     return status;
 }
 
-static attn_status add_whole_chunks(attn_program *program, const attn_machine *machine,
-                                    const attn_mamba *m, const attn_site *site, recurrence *r,
-                                    attn_error *error)
-{
-    attn_program *chunk = attn_program_open_part(program, error);
-    if (!chunk)
-        return ATTN_NO_MEMORY;
-    r->count = CHUNK;
-    attn_status status = add_chunk(chunk, machine, m, site, r, error);
-    if (status == ATTN_OK)
-        return attn_program_repeat(program, chunk, site->n / CHUNK, CHUNK, site->hidden, error);
-    attn_program_close(chunk);
-    return status;
-}
-
 attn_status attn_mamba_add(attn_program *program, const attn_machine *machine,
                            const attn_mamba *mamba, const attn_site *site, attn_error *error)
 {
-    recurrence r = {.mamba = mamba,
-                    .kernels = attn_kernels_find(machine->isa)->scan,
-                    .mask = site->mask,
-                    .batch = site->batch,
-                    .n = site->n};
+    mamba_block block = {.machine = machine,
+                         .site = site,
+                         .like = {.mamba = mamba,
+                                  .kernels = attn_kernels_find(machine->isa)->scan,
+                                  .mask = site->mask,
+                                  .batch = site->batch,
+                                  .n = site->n}};
     size_t mark = attn_program_mark(program);
-    attn_status status = open_workspace(program, mamba, site, &r.at, error);
-    if (status == ATTN_OK && site->n >= CHUNK)
-        status = add_whole_chunks(program, machine, mamba, site, &r, error);
-    r.from = site->n - site->n % CHUNK;
-    r.count = site->n % CHUNK;
-    if (status == ATTN_OK && r.count > 0)
-        status = add_chunk(program, machine, mamba, site, &r, error);
+    attn_status status = open_workspace(program, mamba, site, &block.like.at, error);
+    if (status == ATTN_OK)
+        status = attn_chunks_add(program, site, CHUNK, add_chunk, &block, error);
     attn_program_rewind(program, mark);
     return status;
 }
