@@ -1,6 +1,8 @@
 /* Feed-forward, a chunk of positions at a time. */
 #include "model/feed_forward.h"
 
+#include "model/chunks.h"
+
 enum {
     CHUNK = 1024, /* positions */
 };
@@ -30,13 +32,23 @@ static attn_status widen(attn_program *program, const attn_machine *machine,
     return status;
 }
 
-static attn_status add_chunk(attn_program *program, const attn_machine *machine,
-                             const attn_feed_forward *f, const attn_site *site, const workspace *at,
-                             int64_t from, attn_error *error)
+/* What the steps of a chunk are made from. */
+typedef struct block {
+    const attn_machine *machine;
+    const attn_feed_forward *feed_forward;
+    const attn_site *site;
+    workspace at;
+} block;
+
+static attn_status add_chunk(attn_program *program, const void *layer, int64_t from, int64_t count,
+                             attn_error *error)
 {
-    const attn_extent extent = {site->batch, site->n - from < CHUNK ? site->n - from : CHUNK};
+    const block *of = layer;
+    const attn_site *site = of->site;
+    const workspace *at = &of->at;
+    const attn_extent extent = {site->batch, count};
     attn_region x = attn_region_from_row(site->x, from);
-    const attn_product down = {.linear = f->down,
+    const attn_product down = {.linear = of->feed_forward->down,
                                .x = at->up,
                                .y = attn_region_from_row(site->y, from),
                                .adds = site->adds,
@@ -47,9 +59,24 @@ static attn_status add_chunk(attn_program *program, const attn_machine *machine,
         x = at->normed;
     }
     if (status == ATTN_OK)
-        status = widen(program, machine, f, site, at, x, extent, error);
+        status = widen(program, of->machine, of->feed_forward, site, at, x, extent, error);
     if (status == ATTN_OK)
-        status = attn_products_add(program, machine, site->adapter, &down, 1, extent, error);
+        status = attn_products_add(program, of->machine, site->adapter, &down, 1, extent, error);
+    return status;
+}
+
+static attn_status open_workspace(attn_program *program, const attn_feed_forward *f,
+                                  const attn_site *site, workspace *at, attn_error *error)
+{
+    int64_t rows = site->n < CHUNK ? site->n : CHUNK;
+    attn_status status =
+        attn_program_take_rows(program, site->batch, rows, f->intermediate, &at->up, error);
+    if (status == ATTN_OK && f->gated)
+        status =
+            attn_program_take_rows(program, site->batch, rows, f->intermediate, &at->act, error);
+    if (status == ATTN_OK && site->norm)
+        status =
+            attn_program_take_rows(program, site->batch, rows, site->hidden, &at->normed, error);
     return status;
 }
 
@@ -57,23 +84,11 @@ attn_status attn_feed_forward_add(attn_program *program, const attn_machine *mac
                                   const attn_feed_forward *feed_forward, const attn_site *site,
                                   attn_error *error)
 {
-    const attn_feed_forward *f = feed_forward;
-    int64_t rows = site->n < CHUNK ? site->n : CHUNK;
-    workspace at = {0};
+    block of = {.machine = machine, .feed_forward = feed_forward, .site = site};
     size_t mark = attn_program_mark(program);
-    attn_status status =
-        attn_program_take_rows(program, site->batch, rows, f->intermediate, &at.up, error);
-    if (status == ATTN_OK && f->gated)
-        status =
-            attn_program_take_rows(program, site->batch, rows, f->intermediate, &at.act, error);
-    if (status == ATTN_OK && site->norm)
-        status =
-            attn_program_take_rows(program, site->batch, rows, site->hidden, &at.normed, error);
-    size_t inside = attn_program_mark(program);
-    for (int64_t from = 0; from < site->n && status == ATTN_OK; from += CHUNK) {
-        status = add_chunk(program, machine, f, site, &at, from, error);
-        attn_program_rewind(program, inside); /* what an adapter took */
-    }
+    attn_status status = open_workspace(program, feed_forward, site, &of.at, error);
+    if (status == ATTN_OK)
+        status = attn_chunks_add(program, site, CHUNK, add_chunk, &of, error);
     attn_program_rewind(program, mark);
     return status;
 }

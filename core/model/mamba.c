@@ -6,6 +6,7 @@
 #include "model/mamba.h"
 
 #include "kernels/kernels.h"
+#include "model/chunks.h"
 
 #include <string.h>
 
@@ -34,7 +35,7 @@ typedef struct recurrence {
     workspace at;
     attn_mask mask;
     int64_t batch, n;
-    int64_t from, count; /* positions of this chunk */
+    int64_t from, count; /* positions of this chunk, from the frame's row on */
     attn_phase phase;
 } recurrence;
 
@@ -49,6 +50,12 @@ static attn_phase phase_of(const attn_step *step, int phase)
     return of_step(step)->phase;
 }
 
+/* Position at which the chunk begins. */
+static int64_t start_of(const recurrence *r, const attn_frame *frame)
+{
+    return frame->row + r->from;
+}
+
 /* A tile: channels [first, last) of a batch row, and the positions of the chunk that are not beyond
  * its length. */
 typedef struct span {
@@ -60,11 +67,11 @@ static int64_t ranges(const attn_mamba *mamba)
     return (mamba->inner + TILE_CHANNELS - 1) / TILE_CHANNELS;
 }
 
-static span span_of(const recurrence *r, int64_t tile)
+static span span_of(const recurrence *r, const attn_frame *frame, int64_t tile)
 {
     span s = {.b = tile / ranges(r->mamba), .first = tile % ranges(r->mamba) * TILE_CHANNELS};
     s.last = s.first + TILE_CHANNELS < r->mamba->inner ? s.first + TILE_CHANNELS : r->mamba->inner;
-    int64_t left = r->mask.lengths ? r->mask.lengths[s.b] - r->from : r->count;
+    int64_t left = r->mask.lengths ? r->mask.lengths[s.b] - start_of(r, frame) : r->count;
     s.count = left < 0 ? 0 : left < r->count ? left : r->count;
     return s;
 }
@@ -86,12 +93,12 @@ static attn_status convolve(const attn_step *step, const attn_frame *frame, int 
 {
     const recurrence *r = of_step(step);
     const attn_mamba *m = r->mamba;
-    span s = span_of(r, tile);
+    span s = span_of(r, frame, tile);
     float *x = rows_of(r->at.x, frame, s.b), *history = rows_of(r->at.history, frame, s.b);
     const uint8_t *mask = r->mask.key_mask;
     (void)phase;
     (void)scratch;
-    if (r->from == 0)
+    if (start_of(r, frame) == 0)
         clear(history, r->at.history.row, m->taps - 1, &s);
     const attn_conv conv = {
         .count = s.count,
@@ -104,7 +111,7 @@ static attn_status convolve(const attn_step *step, const attn_frame *frame, int 
         .taps = m->conv,
         .bias = m->conv_bias,
         .history = history,
-        .mask = mask ? mask + s.b * r->n + r->from : NULL,
+        .mask = mask ? mask + s.b * r->n + start_of(r, frame) : NULL,
     };
     r->kernels->convolve(&conv, s.first, s.last);
     return ATTN_OK;
@@ -115,13 +122,13 @@ static attn_status scan(const attn_step *step, const attn_frame *frame, int phas
 {
     const recurrence *r = of_step(step);
     const attn_mamba *m = r->mamba;
-    span s = span_of(r, tile);
+    span s = span_of(r, frame, tile);
     float *selected = rows_of(r->at.selected, frame, s.b),
           *state = rows_of(r->at.state, frame, s.b);
     float *y = rows_of(r->at.dt, frame, s.b);
     (void)phase;
     (void)scratch;
-    if (r->from == 0) {
+    if (start_of(r, frame) == 0) {
         size_t from = attn_scan_floats(s.first, (int)m->states);
         size_t end = attn_scan_floats(s.last, (int)m->states);
         memset(state + from, 0, (end - from) * sizeof *state);
@@ -217,10 +224,24 @@ static attn_status project_out(attn_program *program, const attn_machine *machin
                              (attn_extent){site->batch, r->count}, error);
 }
 
-static attn_status add_chunk(attn_program *program, const attn_machine *machine,
-                             const attn_mamba *m, const attn_site *site, const recurrence *r,
+/* What the steps of a chunk are made from. */
+typedef struct mamba_block {
+    const attn_machine *machine;
+    const attn_site *site;
+    recurrence like; /* of the whole sequence */
+} mamba_block;
+
+static attn_status add_chunk(attn_program *program, const void *layer, int64_t from, int64_t count,
                              attn_error *error)
 {
+    const mamba_block *block = layer;
+    const attn_machine *machine = block->machine;
+    const attn_site *site = block->site;
+    const attn_mamba *m = block->like.mamba;
+    recurrence chunk = block->like;
+    chunk.from = from;
+    chunk.count = count;
+    const recurrence *r = &chunk;
     const workspace *at = &r->at;
     attn_region x = attn_region_from_row(site->x, r->from);
     attn_region dt = attn_region_from_column(at->selected, m->dt_at);
@@ -249,19 +270,17 @@ static attn_status add_chunk(attn_program *program, const attn_machine *machine,
 attn_status attn_mamba_add(attn_program *program, const attn_machine *machine,
                            const attn_mamba *mamba, const attn_site *site, attn_error *error)
 {
-    recurrence r = {.mamba = mamba,
-                    .kernels = attn_kernels_find(machine->isa)->scan,
-                    .mask = site->mask,
-                    .batch = site->batch,
-                    .n = site->n};
+    mamba_block block = {.machine = machine,
+                         .site = site,
+                         .like = {.mamba = mamba,
+                                  .kernels = attn_kernels_find(machine->isa)->scan,
+                                  .mask = site->mask,
+                                  .batch = site->batch,
+                                  .n = site->n}};
     size_t mark = attn_program_mark(program);
-    attn_status status = open_workspace(program, mamba, site, &r.at, error);
-    size_t inside = attn_program_mark(program);
-    for (; r.from < site->n && status == ATTN_OK; r.from += CHUNK) {
-        r.count = site->n - r.from < CHUNK ? site->n - r.from : CHUNK;
-        status = add_chunk(program, machine, mamba, site, &r, error);
-        attn_program_rewind(program, inside); /* what an adapter took */
-    }
+    attn_status status = open_workspace(program, mamba, site, &block.like.at, error);
+    if (status == ATTN_OK)
+        status = attn_chunks_add(program, site, CHUNK, add_chunk, &block, error);
     attn_program_rewind(program, mark);
     return status;
 }

@@ -29,11 +29,25 @@ attn_program *attn_program_open(void)
 
 void attn_program_close(attn_program *program)
 {
-    for (int i = 0; program && i < program->count; i++)
-        free(program->steps[i]);
+    for (int i = 0; program && i < program->count; i++) {
+        attn_step *step = program->steps[i];
+        if (step->kind->close)
+            step->kind->close(step);
+        free(step);
+    }
     if (program)
         free(program->steps);
     free(program);
+}
+
+attn_program *attn_program_open_part(const attn_program *program, attn_error *error)
+{
+    attn_program *part = attn_program_open();
+    if (part)
+        part->used = part->peak = program->used;
+    else
+        attn_error_set(error, ATTN_NO_MEMORY, NULL, "no memory for a part of a program");
+    return part;
 }
 
 static bool grow(attn_program *program)
@@ -107,6 +121,11 @@ void attn_program_rewind(attn_program *program, size_t mark)
     program->used = mark;
 }
 
+void attn_program_cover(attn_program *program, const attn_program *part)
+{
+    program->peak = part->peak > program->peak ? part->peak : program->peak;
+}
+
 int attn_program_phases(const attn_program *program)
 {
     if (program->count == 0)
@@ -161,25 +180,39 @@ size_t attn_program_bytes(const attn_program *program, int workers)
            (size_t)workers * attn_program_scratch_bytes(program);
 }
 
-double attn_program_remaining_ns(const attn_program *program, int from)
+static double step_ns(const attn_step *step, int from, int workers)
 {
+    if (step->kind->ns)
+        return step->kind->ns(step, from, workers);
     double total = 0;
-    for (int p = from; p < attn_program_phases(program); p++) {
-        attn_phase phase = attn_program_phase(program, p);
-        total += (double)phase.tiles * phase.tile_ns;
-    }
-    return total;
-}
-
-double attn_program_ns(const attn_program *program, int workers)
-{
-    double total = 0;
-    for (int p = 0; p < attn_program_phases(program); p++) {
-        attn_phase phase = attn_program_phase(program, p);
+    for (int p = from; p < step->phases; p++) {
+        attn_phase phase = step->kind->phase(step, p);
         double at_once = phase.tiles < workers ? (double)phase.tiles : (double)workers;
         total += (double)phase.tiles * phase.tile_ns / at_once;
     }
     return total;
+}
+
+double attn_program_ns_from(const attn_program *program, int from, int workers)
+{
+    double total = 0;
+    for (int i = program->count - 1; i >= 0; i--) {
+        const attn_step *step = program->steps[i];
+        if (step->first + step->phases <= from)
+            break;
+        total += step_ns(step, from > step->first ? from - step->first : 0, workers);
+    }
+    return total;
+}
+
+double attn_program_remaining_ns(const attn_program *program, int from)
+{
+    return attn_program_ns_from(program, from, 1);
+}
+
+double attn_program_ns(const attn_program *program, int workers)
+{
+    return attn_program_ns_from(program, 0, workers);
 }
 
 void attn_program_set_deviation(attn_program *program, int rows, int64_t tiles, size_t offset)

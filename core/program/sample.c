@@ -12,26 +12,39 @@ enum {
     SAMPLE_STREAM = 77, /* of the seed: apart from what mixers draw */
 };
 
-static int64_t valid_rows(const attn_shape *s, const attn_mask *mask, int64_t b)
+/* Lengths that make queries padding; NULL: all rows are alike, of which there may be billions. */
+static const int64_t *lengths_of(const attn_shape *s, const attn_mask *mask)
 {
-    return mask->lengths && s->n == s->m ? mask->lengths[b] : s->n;
+    return s->n == s->m ? mask->lengths : NULL;
+}
+
+static int64_t valid_rows(const attn_shape *s, const attn_mask *mask)
+{
+    const int64_t *lengths = lengths_of(s, mask);
+    int64_t total = lengths ? 0 : s->batch * s->n;
+    for (int64_t b = 0; lengths && b < s->batch; b++)
+        total += lengths[b];
+    return total;
 }
 
 /* Position `index` of all that are not padding; *b and *before go on from the last call's. */
 static int64_t position(const attn_shape *s, const attn_mask *mask, int64_t index, int64_t *b,
                         int64_t *before)
 {
-    while (index - *before >= valid_rows(s, mask, *b))
-        *before += valid_rows(s, mask, (*b)++);
+    const int64_t *lengths = lengths_of(s, mask);
+    if (!lengths) {
+        *b = index / s->n;
+        return index % s->n;
+    }
+    while (index - *before >= lengths[*b])
+        *before += lengths[(*b)++];
     return index - *before;
 }
 
 void attn_samples_choose(attn_samples *samples, const attn_sampling *sampling,
                          const attn_shape *shape, const attn_mask *mask)
 {
-    int64_t total = 0, b = 0, before = 0;
-    for (int64_t row = 0; row < shape->batch; row++)
-        total += valid_rows(shape, mask, row);
+    int64_t total = valid_rows(shape, mask), b = 0, before = 0;
     samples->count = total < sampling->rows ? (int)total : sampling->rows;
     for (int s = 0; s < samples->count; s++) {
         /* Parts of a total below 2^62 and a count below 2^9: in double the edges are near enough,

@@ -12,6 +12,9 @@ typedef struct attn_step_kind {
     attn_phase (*phase)(const attn_step *step, int phase);
     attn_status (*run)(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
                        attn_arena *scratch);
+    double (*ns)(const attn_step *step, int from, int workers); /* of phases [from, end); NULL: they
+                                                                   are few enough to be added up */
+    void (*close)(attn_step *step); /* what the step owns; NULL: nothing but its block */
 } attn_step_kind;
 
 /* The beginning of every step, which is one block of memory. */
@@ -28,6 +31,19 @@ attn_program *attn_program_open(void);
  */
 void *attn_program_add(attn_program *program, const attn_step_kind *kind, size_t bytes, int phases,
                        attn_error *error);
+
+/* A program whose workspace begins where this one's ends for now; NULL, and an error: no memory.
+ */
+attn_program *attn_program_open_part(const attn_program *program, attn_error *error);
+
+/* Append the part, which then belongs to the program even when this fails, as one step that runs it
+ * `times` times: each time INPUT and OUT begin `rows` rows, of `columns` floats, further on. A
+ * program is so no larger for a longer sequence. */
+attn_status attn_program_repeat(attn_program *program, attn_program *part, int64_t times,
+                                int64_t rows, int64_t columns, attn_error *error);
+
+/* Time of phases [from, end) on `workers`. */
+double attn_program_ns_from(const attn_program *program, int from, int workers);
 
 /* Set a warning unless there is one. */
 void attn_program_warn(attn_program *program, const char *warning);
@@ -48,5 +64,8 @@ attn_status attn_program_take_rows(attn_program *program, int64_t batch, int64_t
 
 size_t attn_program_mark(const attn_program *program);
 void attn_program_rewind(attn_program *program, size_t mark);
+
+/* What a part took at most counts as this program's, too. */
+void attn_program_cover(attn_program *program, const attn_program *part);
 
 #endif

@@ -25,6 +25,7 @@ typedef enum attn_array {
 /* Where they are. All dense; SHARED is ATTN_ALIGN-aligned and attn_program_shared_bytes long. */
 typedef struct attn_frame {
     float *data[ATTN_ARRAYS];
+    int64_t row; /* of a sequence, at which INPUT and OUT begin: 0, but inside of a program */
 } attn_frame;
 
 /* Rows of the answer that are computed once more by exact attention, to see how far off it is. */

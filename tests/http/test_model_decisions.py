@@ -11,6 +11,7 @@ import reference
 import samples
 from checkpoints import Checkpoint, projections
 from model_case import ModelCase
+from test_bounds import resident
 from test_determinism import output_text
 from test_model_attention import config
 from test_model_requests import ALL, HEADS, HIDDEN, HIDDEN_OF, LAYER, served
@@ -66,6 +67,14 @@ class Decisions(ModelCase):
                 for said in (plan.json, whole.json):
                     self.assertEqual(said["backend"], told["backend"])
                     self.assertEqual(said["route"]["rule"], told["route"]["rule"])
+
+    def test_the_longest_plan_is_no_larger(self):
+        """A plan of a Mamba has the steps of one chunk of positions, not of all of them."""
+        before = resident(self.daemon, "VmHWM")
+        for model in ("layer", "both", "block", "published", "stack"):
+            plan = self.daemon.post("/v1/plan", {"model": model, "shape": {"n": 2**31 - 1}})
+            self.assertEqual(plan.status, 200, str(plan))
+        self.assertLess(resident(self.daemon, "VmHWM") - before, 16 << 20)
 
     def test_what_is_served(self):
         for model, hidden in ((name, HIDDEN_OF.get(name, HIDDEN)) for name in self.MODELS):

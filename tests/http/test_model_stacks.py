@@ -14,6 +14,7 @@ from model_reference import attention as attention_layer
 from model_reference import block, gelu, linformer_projections, mamba_stack, normalized, relu, silu
 from model_reference import mamba as mamba_block
 from model_reference import under
+from test_bounds import resident
 
 HIDDEN, HEADS = 16, 2
 ACTIVATIONS = {"gelu": gelu, "relu": relu, "silu": silu}
@@ -163,6 +164,21 @@ class OwnStacks(ModelCase):
             with self.subTest(model=name):
                 x = samples.normal(12, 1, 1100, HIDDEN)
                 self.near(self.run_model(name, x)[0], wanted(self.MODELS[name], x))
+
+    def test_several_chunks_of_several_sequences(self):
+        x = samples.normal(14, 2, 2100, HIDDEN)
+        got, _ = self.run_model("feed-forward", x, lengths=[2100, 1500])
+        self.near(got[0], wanted(self.MODELS["feed-forward"], x[:1])[0])
+        self.near(got[1, :1500], wanted(self.MODELS["feed-forward"], x[1:, :1500])[0])
+        self.assertFalse(got[1, 1500:].any())
+
+    def test_the_longest_plan_is_no_larger(self):
+        """A plan has the steps of one chunk of positions, not of all of them."""
+        before = resident(self.daemon, "VmHWM")
+        for name in ("mixed", "feed-forward", "feed-forward-rms"):
+            plan = self.daemon.post("/v1/plan", {"model": name, "shape": {"n": 2**31 - 1}})
+            self.assertEqual(plan.status, 200, str(plan))
+        self.assertLess(resident(self.daemon, "VmHWM") - before, 16 << 20)
 
     def test_a_stack_without_mamba_reads_both_ways(self):
         """Different mixers in it do not make it a recurrence."""
