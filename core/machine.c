@@ -1,4 +1,4 @@
-/* Look at the box: instruction set, cores, caches, memory, and how fast attention runs on it.
+/* Look at the box: instruction set, cores, caches and memory.
  *
  * Containers lie by omission: the number of CPUs online says nothing about affinity or the cgroup's
  * quota, and the amount of RAM nothing about the cgroup's limit, so all of them are asked and the
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char *const isa_names[] = {
@@ -106,72 +105,6 @@ static size_t cache_bytes(int level_name)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-/* A tile of a common shape, to be timed. */
-enum {
-    ROWS = 96,
-    KEYS = 192,
-    D = 64,
-    RUNS = 5
-};
-
-/* One run over (ROWS + KEYS, D) floats, which it makes: the queries, where the answer goes too, and
- * the keys, which are the values as well. */
-static attn_status time_tile(const attn_kernels *kernels, float *data, attn_arena *arena,
-                             double *took_ns)
-{
-    for (int i = 0; i < (ROWS + KEYS) * D; i++)
-        data[i] = (float)(i % 7) * 0.125F;
-    const attn_span span = {.step = 1, .count = KEYS, .first = -ATTN_NO_EDGE, .last = ATTN_NO_EDGE};
-    const attn_tile tile = {.q = data,
-                            .k = data + ROWS * D,
-                            .v = data + ROWS * D,
-                            .out = data,
-                            .q_stride = D,
-                            .k_stride = D,
-                            .v_stride = D,
-                            .out_stride = D,
-                            .rows = ROWS,
-                            .d = D,
-                            .dv = D,
-                            .scale = 0.125F,
-                            .spans = &span,
-                            .span_count = 1};
-    uint64_t scores = 0;
-    double start_ns = now_ns();
-    attn_status status = kernels->attend(&tile, arena, &scores);
-    *took_ns = now_ns() - start_ns;
-    return status;
-}
-
-/* The best of a few runs, since noise only ever adds. */
-static attn_status measure_attention(attn_machine *machine)
-{
-    const attn_kernels *kernels = attn_kernels_find(machine->isa);
-    size_t bytes = attn_arena_round(kernels->attend_bytes(ROWS, D, D, false));
-    float *data = aligned_alloc(ATTN_ALIGN, (ROWS + KEYS) * D * sizeof *data);
-    void *memory = aligned_alloc(ATTN_ALIGN, bytes);
-    attn_status status = data && memory ? ATTN_OK : ATTN_NO_MEMORY;
-    double best_ns = INFINITY;
-    attn_arena arena;
-    attn_arena_init(&arena, memory, bytes);
-    for (int run = 0; run < RUNS && status == ATTN_OK; run++) {
-        double took_ns;
-        status = time_tile(kernels, data, &arena, &took_ns);
-        best_ns = took_ns < best_ns ? took_ns : best_ns;
-    }
-    free(data);
-    free(memory);
-    machine->attend_flops_per_ns = 4.0 * ROWS * KEYS * D / (best_ns > 1 ? best_ns : 1);
-    return status;
-}
-
 attn_status attn_machine_probe(attn_machine *machine, const char *isa, attn_error *error)
 {
     *machine = (attn_machine){
@@ -180,12 +113,7 @@ attn_status attn_machine_probe(attn_machine *machine, const char *isa, attn_erro
         .l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE),
         .l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE),
         .memory_bytes = usable_memory(),
+        .rates = attn_rates_default(),
     };
-    attn_status status = choose_isa(isa, &machine->isa, error);
-    if (status != ATTN_OK)
-        return status;
-    status = measure_attention(machine);
-    if (status != ATTN_OK)
-        attn_error_set(error, status, NULL, "no memory to time a tile in");
-    return status;
+    return choose_isa(isa, &machine->isa, error);
 }

@@ -102,7 +102,7 @@ static void announce(srv_server *server)
         srv_log_string("version", srv_version),
         srv_log_string("isa", attn_isa_name(server->machine.isa)),
         srv_log_int("workers", server->workers),
-        srv_log_real("attend_gflops_per_core", round(server->machine.attend_flops_per_ns)),
+        srv_log_real("attend_gflops_per_core", round(1 / server->machine.rates.attend_flop_ns)),
         srv_log_int("pid", getpid()),
     };
     srv_log_event(&server->log, SRV_LOG_INFO, "serving", fields, sizeof fields / sizeof *fields);

@@ -171,9 +171,9 @@ static void decide(const srv_options *options)
                     .l1d_bytes = 32 << 10,
                     .l2_bytes = 1 << 20,
                     .l3_bytes = 16 << 20,
-                    .memory_bytes = (size_t)1 << 33,
-                    .attend_flops_per_ns = 20},
+                    .memory_bytes = (size_t)1 << 33},
     };
+    server.machine.rates = attn_rates_default();
     srv_call call;
     attn_error error = {0};
     srv_inputs inputs = {0};

@@ -47,10 +47,11 @@ static void stop(turn *t)
     t->failed = inject_stop();
 }
 
-/* Fail allocation 1, 2, 3, ... until there is none of that number. */
-static void run_turns(const char *name, operation *run, const void *argument, bool all_after)
+/* Fail allocation 1, 1 + step, 1 + 2 step, ... until there is none of that number. */
+static void run_turns(const char *name, operation *run, const void *argument, long step,
+                      bool all_after)
 {
-    for (long number = 1; number < MOST_ALLOCATIONS; number++) {
+    for (long number = 1; number < MOST_ALLOCATIONS; number += step) {
         turn t = {.number = number, .all_after = all_after};
         long live = inject_live();
         outcome came = run(&t, argument);
@@ -69,8 +70,8 @@ static void run_turns(const char *name, operation *run, const void *argument, bo
 
 static void fail_each(const char *name, operation *run, const void *argument)
 {
-    run_turns(name, run, argument, false);
-    run_turns(name, run, argument, true);
+    run_turns(name, run, argument, 1, false);
+    run_turns(name, run, argument, 1, true);
 }
 
 /* Requests */
@@ -405,22 +406,30 @@ static void test_executor(void)
 
 /* The machine */
 
-static outcome run_probe(turn *t, const void *argument)
+static outcome run_calibrate(turn *t, const void *argument)
 {
     (void)argument;
     attn_machine machine;
     attn_error error = {0};
     start(t);
-    attn_status status = attn_machine_probe(&machine, "scalar", &error);
+    attn_status status = attn_machine_probe(&machine, "auto", &error);
+    double before = machine.rates.draw_ns = -1;
+    if (status == ATTN_OK)
+        status = attn_machine_calibrate(&machine, &error);
     stop(t);
     if (status != ATTN_OK)
-        return status == ATTN_NO_MEMORY && error.message[0] ? REFUSED : WRONG;
-    return machine.attend_flops_per_ns > 0 ? DONE : WRONG;
+        return status == ATTN_NO_MEMORY && error.message[0] && machine.rates.draw_ns == before
+                   ? REFUSED
+                   : WRONG;
+    return machine.rates.draw_ns > 0 ? DONE : WRONG;
 }
 
-static void test_probe(void)
+static void test_calibrate(void)
 {
-    fail_each("probe", run_probe, NULL);
+    /* It times everything before it fails, and makes hundreds of small programs. */
+    const long step = 131;
+    run_turns("calibrate", run_calibrate, NULL, step, false);
+    run_turns("calibrate", run_calibrate, NULL, step, true);
 }
 
 int main(void)
@@ -432,7 +441,7 @@ int main(void)
         {"init-model", test_init_model},
         {"text", test_text},
         {"executor", test_executor},
-        {"machine", test_probe},
+        {"machine", test_calibrate},
         {NULL, NULL},
     };
     json_set_alloc_funcs(malloc, free);

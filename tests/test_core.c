@@ -237,8 +237,10 @@ static void check_box(const attn_machine *machine, const char *name)
           machine->cores, online);
     CHECK(machine->memory_bytes > 0 && (double)machine->memory_bytes <= ram, "%s: %zu bytes of %g",
           name, machine->memory_bytes, ram);
-    CHECK(isfinite(machine->attend_flops_per_ns) && machine->attend_flops_per_ns > 0,
-          "%s: %g flops per ns", name, machine->attend_flops_per_ns);
+#define RATE(member, fallback, what) \
+    CHECK(machine->rates.member == fallback, "%s: " #member " is %g", name, machine->rates.member);
+#include "attn/rates.def"
+#undef RATE
 }
 
 static void test_machine_each_isa(void)

@@ -20,10 +20,11 @@ static float *draw_by(const attn_mix_params *params, int64_t d, bool backward)
     size_t bytes = (size_t)(params->features * d) * sizeof(float);
     float *omega = malloc(bytes);
     void *workspace = malloc(attn_directions_bytes(params, d) + 1);
+    const attn_rates rates = attn_rates_default();
     memset(omega, 0xFF, bytes);
     memset(workspace, 0xFF, attn_directions_bytes(params, d));
     for (int phase = 0; phase < attn_directions_phases(params, d); phase++) {
-        int64_t tiles = attn_directions_phase(params, d, phase).tiles;
+        int64_t tiles = attn_directions_phase(params, d, phase, &rates).tiles;
         for (int64_t i = 0; i < tiles; i++)
             attn_directions_run(params, d, phase, backward ? tiles - 1 - i : i, workspace, omega);
     }
@@ -297,10 +298,11 @@ static void test_short_tiles(void)
         for (int64_t features = 1; features <= 16384; features *= 2)
             for (int kind = 0; kind < 2; kind++) {
                 const attn_mix_params params = params_of(features, kind != 0, ATTN_NORM_CHI, 1);
+                const attn_rates rates = attn_rates_default();
                 int phases = attn_directions_phases(&params, d);
                 CHECK(phases >= 1 && phases <= ATTN_DIRECTION_PHASES, "%d phases", phases);
                 for (int p = 0; p < phases; p++) {
-                    attn_phase phase = attn_directions_phase(&params, d, p);
+                    attn_phase phase = attn_directions_phase(&params, d, p, &rates);
                     CHECK(phase.tiles >= 1 && phase.tile_ns > 0 && phase.tile_ns <= 20e6,
                           "d %d features %d: %s has %lld tiles of %g ns", (int)d, (int)features,
                           phase.name, (long long)phase.tiles, phase.tile_ns);

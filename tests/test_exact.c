@@ -362,25 +362,43 @@ static void test_workspace_is_constant(void)
     }
 }
 
-/* The predicted time is the visible pairs (key masks aside) at the machine's speed, and no more
- * than a few microseconds a tile. */
+/* What the plan predicts at these rates for one of the masked cases. */
+static double predicted_ns(const masked_case *c, const attn_rates *rates)
+{
+    static mask_arrays masks;
+    attn_machine machine = attend_machine(ATTN_ISA_SCALAR, 0);
+    machine.rates = *rates;
+    attn_mix_params params = {.scale = 1, .mask = make_mask(c, &masks)};
+    attn_plan plan = {0};
+    attn_mixer_plan(attn_mixer_find("exact"), &machine, &params, &c->shape, &plan, NULL);
+    return attn_plan_ns(&plan);
+}
+
+/* The predicted time is the visible pairs, with some more where a row's keys end (scalar kernels
+ * take a key at a time, so one a row); and no other rate counts but those of the fused tile. */
 static void test_predicted_time(void)
 {
     static mask_arrays masks;
     for (int i = 0; i < MASKED_CASES; i++) {
         masked_case c = masked_cases[i];
         c.use_key_mask = false;
-        const double rate = 10;
-        attn_machine machine = attend_machine(ATTN_ISA_SCALAR, rate);
-        attn_mix_params params = {.scale = 1, .mask = make_mask(&c, &masks)};
-        attn_plan plan = {0};
-        attn_mixer_plan(attn_mixer_find("exact"), &machine, &params, &c.shape, &plan, NULL);
-        double expected = (double)attend_visible_pairs(&c.shape, &params.mask) * 2 *
-                          (double)(c.shape.d + c.shape.dv) / rate;
-        double most = (1 + 1e-9) * expected + 10e3 * (double)plan.phases[0].tiles;
-        CHECK(attn_plan_ns(&plan) >= expected && attn_plan_ns(&plan) <= most,
-              "%s: predicted %g ns, expected %g", describe(&c, ATTN_ISA_SCALAR),
-              attn_plan_ns(&plan), expected);
+        const attn_mask mask = make_mask(&c, &masks);
+        double pairs = (double)attend_visible_pairs(&c.shape, &mask);
+        /* Of two tiles' worth at most, the last may be filled by a row. */
+        double rows = 2 * (double)(c.shape.batch * c.shape.heads * c.shape.n);
+        double flops = predicted_ns(&c, &(attn_rates){.attend_flop_ns = 1});
+        double each = 2 * (double)(c.shape.d + c.shape.dv);
+        CHECK(flops >= (1 - 1e-9) * pairs * each && flops <= (1 + 1e-9) * (pairs + rows) * each,
+              "%s: predicted %g flops, %g pairs of %g", describe(&c, ATTN_ISA_SCALAR), flops, pairs,
+              each);
+        double scores = predicted_ns(&c, &(attn_rates){.attend_score_ns = 1});
+        CHECK(fabs(scores * each - flops) <= 1e-9 * flops, "%s: predicted %g scores, %g flops",
+              describe(&c, ATTN_ISA_SCALAR), scores, flops);
+        attn_rates others = attn_rates_default();
+        others.attend_flop_ns = others.attend_score_ns = 0;
+        others.attend_panel_ns = others.attend_tile_ns = 0;
+        CHECK(predicted_ns(&c, &others) == 0, "%s: predicted %g ns by rates that are not its own",
+              describe(&c, ATTN_ISA_SCALAR), predicted_ns(&c, &others));
     }
 }
 

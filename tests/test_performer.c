@@ -36,8 +36,9 @@ static float *draw(const attn_mix_params *params, int64_t d)
 {
     float *omega = malloc((size_t)(params->features * d) * sizeof *omega);
     void *workspace = malloc(attn_directions_bytes(params, d) + 1);
+    const attn_rates rates = attn_rates_default();
     for (int phase = 0; phase < attn_directions_phases(params, d); phase++)
-        for (int64_t i = 0; i < attn_directions_phase(params, d, phase).tiles; i++)
+        for (int64_t i = 0; i < attn_directions_phase(params, d, phase, &rates).tiles; i++)
             attn_directions_run(params, d, phase, i, workspace, omega);
     free(workspace);
     return omega;

@@ -108,6 +108,8 @@ typedef struct attn_kernels {
     double tile_flops; /* about a millisecond's work. A constant, not a measurement: tile shapes
                           decide an answer's last bits */
     int panel_rows;    /* queries that share vector registers; tiles are best a multiple of it */
+    int lane_rows;     /* queries that share one: fewer cost as much */
+    int key_group;     /* keys that a panel takes in at a time */
     /* Workspace that attend takes from its arena for a tile of these sizes at most; `masked` when
      * it may have a key mask. */
     size_t (*attend_bytes)(int rows, int d, int dv, bool masked);

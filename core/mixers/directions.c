@@ -27,13 +27,14 @@
 enum {
     BASIS_STREAM = 2,
     MOST_TURNS = ATTN_DIRECTION_PHASES - 1,
-    ROWS_A_TILE = 4, /* as long as there may be more turns */
+    ROWS_A_TILE = 4,   /* as long as there may be more turns */
+    TURN_COLUMNS = 16, /* that a reflection takes as long as, besides its own */
 };
-/* About what drawing and measuring a number costs, and an operation of a reflection. */
+/* What a tile should last; and to cut tiles by, whatever was measured, about what drawing a number
+ * costs and an operation of a reflection. */
+#define TILE_NS 2e6
 #define DRAW_NS 30.0
 #define TURN_NS 0.1
-/* What a tile should last. */
-#define TILE_NS 2e6
 
 /* Of a drawn row. */
 typedef struct lengths {
@@ -113,17 +114,20 @@ int attn_directions_phases(const attn_mix_params *p, int64_t d)
     return 1 + (p->orthogonal ? turn_count(p, d) : 0);
 }
 
-attn_phase attn_directions_phase(const attn_mix_params *p, int64_t d, int phase)
+attn_phase attn_directions_phase(const attn_mix_params *p, int64_t d, int phase,
+                                 const attn_rates *rates)
 {
-    double features = (double)p->features, columns = (double)d, ns = features * columns * DRAW_NS;
+    double features = (double)p->features, columns = (double)d;
+    double ns = features * columns * rates->draw_ns;
     int64_t rows = drawn_rows(p, d);
     if (phase > 0) {
         turn t = turn_of(p, d, phase - 1);
         double middle = (double)(t.from + t.to) / 2, block = (double)block_rows(p, d);
         /* Reflection k costs 4 (d - k) and turns all but the first k + 1 rows of a block. */
-        double steps = (double)(t.to - t.from) * 4 * (columns - middle) * (block - middle) / block;
+        double steps = (double)(t.to - t.from) * 4 * (columns - middle + TURN_COLUMNS) *
+                       (block - middle) / block;
         rows = turned_rows(p, d);
-        ns = features * (steps + 2 * columns) * TURN_NS;
+        ns = features * (steps + 2 * columns) * rates->turn_ns;
     }
     int64_t tiles = (p->features + rows - 1) / rows;
     return (attn_phase){phase > 0 ? "turn" : "draw", tiles, ns / (double)tiles};

@@ -8,33 +8,9 @@ enum {
     MOST_ROWS = 96, /* queries that share each block of keys, while that is in L2 */
 };
 
-/* Query-key pairs of one head that lengths and causality leave: what its tiles will cost. */
-static double pairs_in_row(const attn_plan *plan, int64_t b)
+static int64_t right_of(const attn_plan *plan)
 {
-    const attn_shape *s = &plan->shape;
-    double keys = (double)attn_valid_keys(plan, b), rows = (double)attn_valid_rows(plan, b);
-    if (!plan->params.mask.causal)
-        return rows * keys;
-    /* Row i sees min(keys, i + 1 + m - n) keys: a ramp cut off at 0 and at `keys`. */
-    double pairs = 0, first = (double)(1 + s->m - s->n), last = rows + (double)(s->m - s->n);
-    double ramp_from = first > 1 ? first : 1, ramp_to = last < keys ? last : keys;
-    if (ramp_to >= ramp_from)
-        pairs += (ramp_from + ramp_to) / 2 * (ramp_to - ramp_from + 1);
-    double flat_from = ramp_to + 1 > first ? ramp_to + 1 : first;
-    if (last >= flat_from && keys > 0)
-        pairs += keys * (last - flat_from + 1);
-    return pairs;
-}
-
-static double visible_pairs(const attn_plan *plan)
-{
-    const attn_shape *s = &plan->shape;
-    if (!plan->params.mask.lengths)
-        return pairs_in_row(plan, 0) * (double)s->batch * (double)s->heads;
-    double pairs = 0;
-    for (int64_t b = 0; b < s->batch; b++)
-        pairs += pairs_in_row(plan, b);
-    return pairs * (double)s->heads;
+    return plan->params.mask.causal ? 0 : ATTN_NO_EDGE;
 }
 
 static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
@@ -45,15 +21,18 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
         return status;
     plan->tile_rows = attn_fused_rows(plan, shape->m, MOST_ROWS);
     plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
-    return attn_fused_row_phase(plan, machine, "attend", visible_pairs(plan), error);
+    const attn_fused_work work = {.rows = plan->tile_rows,
+                                  .keys = (double)shape->m,
+                                  .pairs = attn_band_pairs(plan, ATTN_NO_EDGE, right_of(plan)),
+                                  .cuts = params->mask.causal ? 1 : 0.5};
+    return attn_fused_row_phase(plan, machine, "attend", &work, error);
 }
 
 static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, int64_t tile,
                        attn_arena *scratch)
 {
     (void)phase;
-    int64_t right = plan->params.mask.causal ? 0 : ATTN_NO_EDGE;
-    return attn_fused_run_band(plan, io, tile, ATTN_NO_EDGE, right, scratch);
+    return attn_fused_run_band(plan, io, tile, ATTN_NO_EDGE, right_of(plan), scratch);
 }
 
 const attn_mixer attn_mixer_exact = {

@@ -1,9 +1,7 @@
 /* Runs of queries through the fused attention tile. */
 #include "mixers/fused.h"
 
-enum {
-    TILE_OPEN_NS = 4000, /* about what a tile costs before its first key */
-};
+#include <math.h>
 
 attn_status attn_fused_open(const attn_mixer *mixer, const attn_machine *machine,
                             const attn_mix_params *params, const attn_shape *shape, attn_plan *plan,
@@ -41,17 +39,42 @@ size_t attn_fused_bytes(const attn_plan *plan, int rows)
                                        plan->params.mask.key_mask != NULL);
 }
 
-attn_status attn_fused_phase(attn_plan *plan, const attn_machine *machine, const char *name,
-                             int64_t runs, int64_t tiles_a_run, double pairs, attn_error *error)
+attn_status attn_run_phase(attn_plan *plan, const char *name, int64_t runs, int64_t tiles_a_run,
+                           double ns, attn_error *error)
 {
     int64_t tiles;
-    double pair_ns = pair_flops(plan) / machine->attend_flops_per_ns;
     if (__builtin_mul_overflow(runs, tiles_a_run, &tiles))
         return attn_error_set(error, ATTN_INVALID, "batch",
                               "batch, heads and n make more tiles than can be counted");
-    const attn_phase phase = {
-        .name = name, .tiles = tiles, .tile_ns = pairs * pair_ns / (double)tiles + TILE_OPEN_NS};
+    const attn_phase phase = {.name = name, .tiles = tiles, .tile_ns = ns / (double)tiles};
     return attn_plan_append(plan, phase, error);
+}
+
+static int64_t round_up(int64_t rows, int64_t to)
+{
+    return (rows + to - 1) / to * to;
+}
+
+/* Lanes that a tile's queries fill, those that stay idle in a panel counting a quarter: every key
+ * is fetched for a panel as a whole. */
+static double busy_lanes(const attn_kernels *k, int64_t rows)
+{
+    double filled = (double)round_up(rows, k->lane_rows);
+    return filled + ((double)round_up(rows, k->panel_rows) - filled) / 4;
+}
+
+double attn_fused_ns(const attn_plan *plan, const attn_rates *rates, double tiles,
+                     const attn_fused_work *work)
+{
+    const attn_kernels *k = plan->kernels;
+    double rows = tiles * (double)work->rows;
+    double columns = (double)(plan->shape.d + plan->shape.dv * (work->resumes ? 2 : 1));
+    double floats = (double)round_up(work->rows, k->panel_rows) * columns;
+    double cut_keys = work->cuts * (k->lane_rows + k->key_group) / 2;
+    double pairs = fmin(work->pairs + rows * cut_keys, rows * (work->keys + k->key_group));
+    return tiles * (rates->attend_tile_ns + floats * rates->attend_panel_ns) +
+           pairs * busy_lanes(k, work->rows) / (double)work->rows *
+               (pair_flops(plan) * rates->attend_flop_ns + rates->attend_score_ns);
 }
 
 static int64_t runs_a_head(const attn_plan *plan)
@@ -60,10 +83,26 @@ static int64_t runs_a_head(const attn_plan *plan)
 }
 
 attn_status attn_fused_row_phase(attn_plan *plan, const attn_machine *machine, const char *name,
-                                 double pairs, attn_error *error)
+                                 const attn_fused_work *work, attn_error *error)
 {
-    return attn_fused_phase(plan, machine, name, plan->shape.batch * plan->shape.heads,
-                            runs_a_head(plan), pairs, error);
+    int64_t heads = plan->shape.batch * plan->shape.heads, runs = runs_a_head(plan);
+    double tiles = (double)heads * (double)runs;
+    return attn_run_phase(plan, name, heads, runs,
+                          attn_fused_ns(plan, &machine->rates, tiles, work), error);
+}
+
+double attn_visible_share(const attn_plan *plan)
+{
+    const attn_shape *s = &plan->shape;
+    const uint8_t *mask = plan->params.mask.key_mask;
+    int64_t visible = 0, valid = 0;
+    for (int64_t b = 0; mask && b < s->batch; b++) {
+        int64_t length = attn_valid_keys(plan, b);
+        valid += length;
+        for (int64_t j = 0; j < length; j++)
+            visible += mask[b * s->m + j] != 0;
+    }
+    return valid ? (double)visible / (double)valid : 1;
 }
 
 int64_t attn_valid_keys(const attn_plan *plan, int64_t b)
@@ -75,6 +114,26 @@ int64_t attn_valid_rows(const attn_plan *plan, int64_t b)
 {
     const attn_shape *s = &plan->shape;
     return plan->params.mask.lengths && s->n == s->m ? attn_valid_keys(plan, b) : s->n;
+}
+
+/* Sum over rows i < `rows` of i + from, cut off at 0 and at `keys`. */
+static double ramp(double rows, double from, double keys)
+{
+    double begin = from < 0 ? fmin(-from, rows) : 0;
+    double flat = fmin(fmax(keys - from, begin), rows);
+    double slope = (flat - begin) * (from + (begin + flat - 1) / 2);
+    return slope + (rows - flat) * keys;
+}
+
+double attn_band_pairs(const attn_plan *plan, int64_t left, int64_t right)
+{
+    double offset = (double)(plan->shape.m - plan->shape.n), pairs = 0;
+    for (int64_t b = 0; b < plan->shape.batch; b++) {
+        double keys = (double)attn_valid_keys(plan, b), rows = (double)attn_valid_rows(plan, b);
+        pairs +=
+            ramp(rows, offset + (double)right + 1, keys) - ramp(rows, offset - (double)left, keys);
+    }
+    return pairs * (double)plan->shape.heads * attn_visible_share(plan);
 }
 
 attn_run attn_fused_place(const attn_plan *plan, int64_t tile)

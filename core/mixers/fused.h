@@ -36,18 +36,39 @@ int attn_fused_rows(const attn_plan *plan, int64_t keys, int64_t most);
 /* Scratch bytes a tile of `rows` queries takes. */
 size_t attn_fused_bytes(const attn_plan *plan, int rows);
 
-/* Append a phase of `runs` times `tiles_a_run` tiles, with `pairs` query-key pairs in all.
- * ATTN_INVALID when those are more tiles than can be counted. */
-attn_status attn_fused_phase(attn_plan *plan, const attn_machine *machine, const char *name,
-                             int64_t runs, int64_t tiles_a_run, double pairs, attn_error *error);
+/* Append a phase of `runs` times `tiles_a_run` tiles that take `ns` in all. ATTN_INVALID when those
+ * are more tiles than can be counted. */
+attn_status attn_run_phase(attn_plan *plan, const char *name, int64_t runs, int64_t tiles_a_run,
+                           double ns, attn_error *error);
 
-/* The same for tiles that attn_fused_place places. */
+/* What the fused tiles of a phase have to do. */
+typedef struct attn_fused_work {
+    int64_t rows; /* queries of a tile */
+    double keys;  /* that a query may see at most */
+    double pairs; /* query-key pairs in all */
+    double cuts;  /* edges of bands among a query's keys: those are computed in whole lanes and
+                     groups. An end of a span counts half: whole groups only */
+    bool resumes; /* tiles begin where earlier ones left their rows */
+} attn_fused_work;
+
+/* Predicted time of `tiles` such tiles. */
+double attn_fused_ns(const attn_plan *plan, const attn_rates *rates, double tiles,
+                     const attn_fused_work *work);
+
+/* Append a phase of such tiles, placed by attn_fused_place. */
 attn_status attn_fused_row_phase(attn_plan *plan, const attn_machine *machine, const char *name,
-                                 double pairs, attn_error *error);
+                                 const attn_fused_work *work, attn_error *error);
 
 /* Valid keys of a batch row; and its queries that are not padding. */
 int64_t attn_valid_keys(const attn_plan *plan, int64_t b);
 int64_t attn_valid_rows(const attn_plan *plan, int64_t b);
+
+/* Of the valid keys, the share that no key mask hides. */
+double attn_visible_share(const attn_plan *plan);
+
+/* Query-key pairs of the band that attn_band describes, over all batch rows and heads: exact but
+ * for a key mask, which counts as its share. */
+double attn_band_pairs(const attn_plan *plan, int64_t left, int64_t right);
 
 /* Tile `tile` of a phase that cuts each head's rows into runs of plan->tile_rows. The last rows
  * come first: under a causal mask they are the longest. */

@@ -23,7 +23,6 @@ enum {
     PROJECT_ROWS = 96, /* rows of K' and V' a tile makes: whole panels of every ISA */
     CHUNK = 1024,      /* positions whose coefficients are made at a time */
     RANDOM_STREAM = 1,
-    DRAW_NS = 60, /* about what drawing a number costs */
 };
 
 /* Where things lie in the shared workspace, in floats. */
@@ -126,11 +125,46 @@ static size_t project_bytes(const attn_plan *plan)
            plan->kernels->shorten_bytes((int)plan->shape.d + (int)plan->shape.dv);
 }
 
-static attn_status add_draw_phase(attn_plan *plan, attn_error *error)
+static attn_status add_draw_phase(attn_plan *plan, const attn_rates *rates, attn_error *error)
 {
     const attn_phase draw = {
-        .name = "draw", .tiles = plan->params.k, .tile_ns = (double)plan->shape.m * DRAW_NS};
+        .name = "draw", .tiles = plan->params.k, .tile_ns = (double)plan->shape.m * rates->draw_ns};
     return attn_plan_append(plan, draw, error);
+}
+
+/* Predicted time to shorten every head: a mean adds each row once; a coefficient times a row of K
+ * and of V is the tile's inner product, and may first have to be made. Either writes the projected
+ * rows. */
+static double project_ns(const attn_plan *plan, const attn_rates *rates)
+{
+    const attn_shape *s = &plan->shape;
+    double heads = (double)s->batch * (double)s->kv_heads, m = (double)s->m;
+    double columns = (double)(s->d + s->dv), k = (double)plan->params.k;
+    if (plan->params.projection == ATTN_MEAN)
+        return heads * (m + k) * columns * rates->copy_float_ns;
+    double made = chunk_length(plan) ? rates->norm_float_ns : 0;
+    return heads * (m * k * (2 * columns * rates->attend_flop_ns + made) +
+                    2 * k * columns * rates->attend_panel_ns);
+}
+
+static attn_status add_phases(attn_plan *plan, const attn_machine *machine, attn_error *error)
+{
+    const attn_shape *s = &plan->shape;
+    int64_t k = plan->params.k, blocks = (k + PROJECT_ROWS - 1) / PROJECT_ROWS;
+    attn_status status = ATTN_OK;
+    if (plan->params.projection == ATTN_GAUSSIAN)
+        status = add_draw_phase(plan, &machine->rates, error);
+    if (status == ATTN_OK)
+        status = attn_run_phase(plan, "project", s->batch * s->kv_heads, blocks,
+                                project_ns(plan, &machine->rates), error);
+    const attn_fused_work work = {.rows = plan->tile_rows,
+                                  .keys = (double)k,
+                                  .pairs = (double)s->batch * (double)s->heads * (double)s->n *
+                                           (double)k,
+                                  .cuts = 0.5};
+    if (status == ATTN_OK)
+        status = attn_fused_row_phase(plan, machine, "attend", &work, error);
+    return status;
 }
 
 static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
@@ -143,8 +177,7 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
         return status;
     if (plan->params.projection == ATTN_MEAN && plan->params.k > shape->m)
         plan->params.k = shape->m;
-    int64_t k = plan->params.k, blocks = (k + PROJECT_ROWS - 1) / PROJECT_ROWS;
-    plan->tile_rows = attn_fused_rows(plan, k, MOST_ROWS);
+    plan->tile_rows = attn_fused_rows(plan, plan->params.k, MOST_ROWS);
     /* The projected keys have no mask, so the tile gathers nothing. */
     size_t attend =
         plan->kernels->attend_bytes(plan->tile_rows, (int)shape->d, (int)shape->dv, false);
@@ -152,21 +185,7 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     plan->scratch_bytes = attend > project ? attend : project;
     plan->shared_bytes = layout_of(plan).total * sizeof(float);
     warn_if_stretched(plan);
-    if (params->projection == ATTN_GAUSSIAN)
-        status = add_draw_phase(plan, error);
-    /* A coefficient times a row of K and of V costs what a query-key pair does; a mean adds each
-     * row once. */
-    double m = (double)shape->m, heads = (double)shape->batch * (double)shape->kv_heads;
-    double uses = params->projection == ATTN_MEAN ? 1 : (double)k;
-    if (status == ATTN_OK)
-        status = attn_fused_phase(plan, machine, "project", shape->batch * shape->kv_heads, blocks,
-                                  heads * m * uses, error);
-    if (status == ATTN_OK)
-        status = attn_fused_phase(
-            plan, machine, "attend", shape->batch * shape->heads,
-            (shape->n + plan->tile_rows - 1) / plan->tile_rows,
-            (double)shape->batch * (double)shape->heads * (double)shape->n * (double)k, error);
-    return status;
+    return add_phases(plan, machine, error);
 }
 
 static void run_draw(const attn_plan *plan, float *drawn, int64_t row)

@@ -36,45 +36,41 @@ static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_err
                           (long long)p->features);
 }
 
-static attn_status add_draw_phases(attn_plan *plan, attn_error *error)
+static attn_status add_draw_phases(attn_plan *plan, const attn_rates *rates, attn_error *error)
 {
     attn_status status = ATTN_OK;
     int count = attn_directions_phases(&plan->params, plan->shape.d);
     for (int i = 0; i < count && status == ATTN_OK; i++)
-        status =
-            attn_plan_append(plan, attn_directions_phase(&plan->params, plan->shape.d, i), error);
+        status = attn_plan_append(
+            plan, attn_directions_phase(&plan->params, plan->shape.d, i, rates), error);
     return status;
 }
 
-static attn_status add_sum_phases(attn_plan *plan, const attn_machine *machine, attn_error *error)
+static attn_status add_sum_phases(attn_plan *plan, const attn_rates *rates, attn_error *error)
 {
     const attn_shape *s = &plan->shape;
     int64_t heads = s->batch * s->kv_heads, chunks = attn_performer_chunk_count(plan);
-    double features = (double)heads * (double)attn_performer_features(plan);
-    attn_status status =
-        attn_fused_phase(plan, machine, "keys", heads,
-                         chunks * attn_performer_range_count(plan, ATTN_PERFORMER_KEYS),
-                         features * (double)s->m, error);
+    attn_status status = attn_run_phase(
+        plan, "keys", heads, chunks * attn_performer_range_count(plan, ATTN_PERFORMER_KEYS),
+        attn_performer_keys_ns(plan, rates), error);
     if (status == ATTN_OK)
-        status = attn_fused_phase(plan, machine, "combine", heads,
-                                  attn_performer_range_count(plan, ATTN_PERFORMER_COMBINE),
-                                  features * attn_performer_combine_pairs(plan), error);
+        status = attn_run_phase(plan, "combine", heads,
+                                attn_performer_range_count(plan, ATTN_PERFORMER_COMBINE),
+                                attn_performer_combine_ns(plan, rates), error);
     return status;
 }
 
-static attn_status add_query_phases(attn_plan *plan, const attn_machine *machine, attn_error *error)
+static attn_status add_query_phases(attn_plan *plan, const attn_rates *rates, attn_error *error)
 {
     const attn_shape *s = &plan->shape;
     attn_status status = ATTN_OK;
-    int64_t heads = s->batch * s->heads;
     int64_t passes = attn_performer_range_count(plan, ATTN_PERFORMER_QUERIES);
     int64_t tiles = plan->params.mask.causal ? attn_performer_chunk_count(plan)
                                              : (s->n + plan->tile_rows - 1) / plan->tile_rows;
-    double pairs = (double)heads * (double)s->n * attn_performer_query_pairs(plan);
     for (int64_t i = 0; i < passes && status == ATTN_OK; i++) {
         attn_performer_range range = attn_performer_range_at(plan, ATTN_PERFORMER_QUERIES, i);
-        status = attn_fused_phase(plan, machine, "queries", heads, tiles,
-                                  pairs * (double)range.count, error);
+        status = attn_run_phase(plan, "queries", s->batch * s->heads, tiles,
+                                attn_performer_queries_ns(plan, rates, range.count), error);
     }
     return status;
 }
@@ -91,11 +87,11 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     plan->shared_bytes = attn_performer_shared_bytes(plan);
     plan->scratch_bytes = attn_performer_workspace_bytes(plan);
     if (attn_performer_draws(plan))
-        status = add_draw_phases(plan, error);
+        status = add_draw_phases(plan, &machine->rates, error);
     if (status == ATTN_OK)
-        status = add_sum_phases(plan, machine, error);
+        status = add_sum_phases(plan, &machine->rates, error);
     if (status == ATTN_OK)
-        status = add_query_phases(plan, machine, error);
+        status = add_query_phases(plan, &machine->rates, error);
     return status;
 }
 

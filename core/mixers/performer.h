@@ -28,7 +28,7 @@ typedef enum attn_performer_cut {
     ATTN_PERFORMER_QUERIES,
 } attn_performer_cut;
 
-/* performer_ranges.c: sizes, cuts and costs. */
+/* performer_ranges.c: sizes and cuts. */
 
 /* Features and columns of sums: padded to ATTN_LANES. */
 size_t attn_performer_features(const attn_plan *plan);
@@ -46,10 +46,11 @@ int64_t attn_performer_slot_count(const attn_plan *plan);
 /* Queries that a tile has. */
 int attn_performer_tile_rows(const attn_plan *plan);
 
-/* Cost, counted as if in pairs of a query and a key that come in blocks: of a query and a feature;
- * and of a feature of a head, to combine its slots. */
-double attn_performer_query_pairs(const attn_plan *plan);
-double attn_performer_combine_pairs(const attn_plan *plan);
+/* performer_cost.c: predicted time of all tiles of a phase; for queries, of a pass over `features`
+ * of them. */
+double attn_performer_keys_ns(const attn_plan *plan, const attn_rates *rates);
+double attn_performer_combine_ns(const attn_plan *plan, const attn_rates *rates);
+double attn_performer_queries_ns(const attn_plan *plan, const attn_rates *rates, int64_t features);
 
 /* performer_layout.c: where numbers lie. */
 

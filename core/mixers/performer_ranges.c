@@ -1,4 +1,6 @@
-/* How Performer cuts its work: chunks of keys, ranges of features, and what they cost. */
+/* How Performer cuts its work: chunks of keys and ranges of features. Cuts go by counted work, as
+ * if in pairs of a query and a key that come in blocks, and never by measured time, which would let
+ * an answer's last bits depend on the day. */
 #include "mixers/performer.h"
 
 #include <math.h>
@@ -6,6 +8,7 @@
 enum {
     FULL_CHUNK = 2048,  /* keys a tile sums when there is no causal order */
     MOST_CHUNKS = 32,   /* of those, however long the sequence */
+    FEATURE_FLOPS = 32, /* of a product, in the time that a feature itself takes */
     COMBINE_FLOPS = 64, /* of a product, in the time that a sum out of memory is added in */
 };
 /* What a tile computes at most, where ranges of ATTN_LANES features and the number of phases let
@@ -57,7 +60,8 @@ int attn_performer_tile_rows(const attn_plan *plan)
     return plan->shape.n < most ? (int)plan->shape.n : most;
 }
 
-double attn_performer_query_pairs(const attn_plan *plan)
+/* Of a query and a feature. */
+static double query_pairs(const attn_plan *plan)
 {
     /* Keys taken in one by one are no matrix product. */
     return plan->params.mask.causal ? 4 : 1;
@@ -65,10 +69,11 @@ double attn_performer_query_pairs(const attn_plan *plan)
 
 static double pair_flops(const attn_plan *plan)
 {
-    return 2 * (double)(plan->shape.d + plan->shape.dv);
+    return 2 * (double)(plan->shape.d + plan->shape.dv) + FEATURE_FLOPS;
 }
 
-double attn_performer_combine_pairs(const attn_plan *plan)
+/* Of a feature of a head, to combine its slots. */
+static double combine_pairs(const attn_plan *plan)
 {
     return (double)attn_performer_slot_count(plan) * (double)attn_performer_columns(plan) *
            COMBINE_FLOPS / pair_flops(plan);
@@ -81,8 +86,8 @@ static double feature_pairs(const attn_plan *plan, attn_performer_cut cut)
     if (cut == ATTN_PERFORMER_KEYS)
         return (double)attn_performer_chunk_length(plan);
     if (cut == ATTN_PERFORMER_QUERIES)
-        return most_rows(plan) * attn_performer_query_pairs(plan);
-    return attn_performer_combine_pairs(plan);
+        return most_rows(plan) * query_pairs(plan);
+    return combine_pairs(plan);
 }
 
 /* Features of every range but the last. */

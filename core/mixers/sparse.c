@@ -96,7 +96,7 @@ static double far_keys(const attn_plan *plan)
                                               : half * blocks;
 }
 
-/* Query rows of all batch rows and heads, padding left out. */
+/* Query rows of all batch rows and heads, padding left out, as if each saw all keys of its own. */
 static double all_rows(const attn_plan *plan)
 {
     const attn_shape *s = &plan->shape;
@@ -106,7 +106,7 @@ static double all_rows(const attn_plan *plan)
         for (int64_t b = 0; b < s->batch; b++)
             rows += (double)attn_valid_rows(plan, b);
     }
-    return rows * (double)s->heads;
+    return rows * (double)s->heads * attn_visible_share(plan);
 }
 
 static attn_status plan_fixed(attn_plan *plan, const attn_machine *machine, attn_error *error)
@@ -117,25 +117,42 @@ static attn_status plan_fixed(attn_plan *plan, const attn_machine *machine, attn
     plan->tile_rows = (int)smaller(plan->tile_rows, plan->params.stride);
     size_t spans = (size_t)(1 + 2 * plan->params.summary) * sizeof(attn_span);
     plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows) + attn_arena_round(spans);
-    return attn_fused_phase(plan, machine, "attend", s->batch * s->heads,
-                            block_count(plan) * tiles_a_block(plan),
-                            all_rows(plan) * (near_keys(plan) + far_keys(plan)), error);
+    int64_t heads = s->batch * s->heads, tiles = block_count(plan) * tiles_a_block(plan);
+    double sides = plan->params.mask.causal ? 1 : 2;
+    const attn_fused_work work = {.rows = plan->tile_rows,
+                                  .keys = (double)s->m,
+                                  .pairs = all_rows(plan) * (near_keys(plan) + far_keys(plan)),
+                                  .cuts = 1 + sides * (double)plan->params.summary / 2};
+    double ns = attn_fused_ns(plan, &machine->rates, (double)heads * (double)tiles, &work);
+    return attn_run_phase(plan, "attend", heads, tiles, ns, error);
 }
 
 static attn_status plan_band(attn_plan *plan, const attn_machine *machine, attn_error *error)
 {
     plan->tile_rows = attn_fused_rows(plan, (int64_t)near_keys(plan), MOST_ROWS);
     plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
-    return attn_fused_row_phase(plan, machine, "local", all_rows(plan) * near_keys(plan), error);
+    const attn_fused_work work = {
+        .rows = plan->tile_rows,
+        .keys = (double)plan->shape.m,
+        .pairs = attn_band_pairs(plan, plan->params.stride - 1, right_of(plan)),
+        .cuts = 2};
+    return attn_fused_row_phase(plan, machine, "local", &work, error);
 }
 
 static attn_status plan_strided(attn_plan *plan, const attn_machine *machine, attn_error *error)
 {
     const attn_shape *s = &plan->shape;
     plan->shared_bytes = (size_t)(s->batch * s->heads * s->n) * sizeof(attn_row_state);
-    return attn_fused_phase(plan, machine, "strided", s->batch * s->heads,
-                            classes_of(plan) * tiles_of(class_rows(plan), plan->tile_rows),
-                            all_rows(plan) * far_keys(plan), error);
+    int64_t heads = s->batch * s->heads;
+    int64_t tiles = classes_of(plan) * tiles_of(class_rows(plan), plan->tile_rows);
+    double spans = plan->params.mask.causal ? 1 : 2;
+    const attn_fused_work work = {.rows = smaller(class_rows(plan), plan->tile_rows),
+                                  .keys = (double)s->m,
+                                  .pairs = all_rows(plan) * far_keys(plan),
+                                  .cuts = 1.5 * spans,
+                                  .resumes = true};
+    double ns = attn_fused_ns(plan, &machine->rates, (double)heads * (double)tiles, &work);
+    return attn_run_phase(plan, "strided", heads, tiles, ns, error);
 }
 
 static attn_status check(const attn_mix_params *params, const attn_shape *shape, attn_error *error)

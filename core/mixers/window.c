@@ -18,20 +18,6 @@ static int64_t right_of(const attn_plan *plan)
     return plan->params.mask.causal ? 0 : plan->params.window;
 }
 
-static double visible_pairs(const attn_plan *plan)
-{
-    const attn_shape *s = &plan->shape;
-    double width = (double)left_of(plan) + (double)right_of(plan) + 1, pairs = 0;
-    if (!plan->params.mask.lengths)
-        return (double)s->batch * (double)s->heads * (double)s->n *
-               (width < (double)s->m ? width : (double)s->m);
-    for (int64_t b = 0; b < s->batch; b++) {
-        double keys = (double)attn_valid_keys(plan, b);
-        pairs += (double)attn_valid_rows(plan, b) * (width < keys ? width : keys);
-    }
-    return pairs * (double)s->heads;
-}
-
 static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
                         const attn_shape *shape, attn_plan *plan, attn_error *error)
 {
@@ -45,7 +31,11 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     int64_t width = left_of(plan) + right_of(plan) + 1;
     plan->tile_rows = attn_fused_rows(plan, width < shape->m ? width : shape->m, MOST_ROWS);
     plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
-    return attn_fused_row_phase(plan, machine, "attend", visible_pairs(plan), error);
+    const attn_fused_work work = {.rows = plan->tile_rows,
+                                  .keys = (double)shape->m,
+                                  .pairs = attn_band_pairs(plan, left_of(plan), right_of(plan)),
+                                  .cuts = 2};
+    return attn_fused_row_phase(plan, machine, "attend", &work, error);
 }
 
 static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, int64_t tile,

@@ -41,8 +41,8 @@ static attn_status project_in(attn_program *program, const attn_machine *machine
                                      {.linear = a->v, .x = x, .y = at->v}};
     attn_status status = ATTN_OK;
     if (site->norm)
-        status =
-            attn_row_norm_add(program, site->norm, site->x, at->normed, all, site->hidden, error);
+        status = attn_row_norm_add(program, &machine->rates, site->norm, site->x, at->normed, all,
+                                   site->hidden, error);
     if (status == ATTN_OK)
         status = attn_products_add(program, machine, site->adapter, products, 3, all, error);
     return status;
@@ -83,7 +83,8 @@ static attn_status add_sampling(attn_program *program, const attn_machine *machi
         status = attn_products_add(program, machine, site->adapter, &product, 1,
                                    (attn_extent){1, samples.count}, error);
     if (status == ATTN_OK)
-        status = attn_compare_add(program, &samples, 1, site->hidden, product.y, site->y, error);
+        status = attn_compare_add(program, &machine->rates, &samples, 1, site->hidden, product.y,
+                                  site->y, error);
     return status;
 }
 

@@ -7,13 +7,13 @@
 enum {
     ROWS = 1024 /* a tile */
 };
-#define NS_A_FLOAT 0.1
 
 typedef struct clear {
     attn_step step;
     const int64_t *lengths;
     attn_region x;
     int64_t batch, n, columns;
+    double tile_ns;
 } clear;
 
 static const clear *of_step(const attn_step *step)
@@ -26,12 +26,20 @@ static int64_t tiles_a_sequence(const clear *c)
     return (c->n + ROWS - 1) / ROWS;
 }
 
+/* Of all sequences. */
+static double cleared_rows(const clear *c)
+{
+    double rows = 0;
+    for (int64_t b = 0; b < c->batch; b++)
+        rows += (double)(c->n - c->lengths[b]);
+    return rows;
+}
+
 static attn_phase phase_of(const attn_step *step, int phase)
 {
     const clear *c = of_step(step);
     (void)phase;
-    return (attn_phase){"clear", c->batch * tiles_a_sequence(c),
-                        (double)(ROWS * c->columns) * NS_A_FLOAT};
+    return (attn_phase){"clear", c->batch * tiles_a_sequence(c), c->tile_ns};
 }
 
 static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
@@ -50,8 +58,9 @@ static attn_status run(const attn_step *step, const attn_frame *frame, int phase
 
 static const attn_step_kind kind = {.phase = phase_of, .run = run};
 
-attn_status attn_clear_add(attn_program *program, const int64_t *lengths, attn_region x,
-                           int64_t batch, int64_t n, int64_t columns, attn_error *error)
+attn_status attn_clear_add(attn_program *program, const attn_rates *rates, const int64_t *lengths,
+                           attn_region x, int64_t batch, int64_t n, int64_t columns,
+                           attn_error *error)
 {
     clear *c = attn_program_add(program, &kind, sizeof *c, 1, error);
     if (!c)
@@ -61,5 +70,7 @@ attn_status attn_clear_add(attn_program *program, const int64_t *lengths, attn_r
     c->batch = batch;
     c->n = n;
     c->columns = columns;
+    double tiles = (double)(batch * tiles_a_sequence(c));
+    c->tile_ns = (cleared_rows(c) / tiles + 1) * (double)columns * rates->copy_float_ns;
     return ATTN_OK;
 }

@@ -14,8 +14,6 @@ enum {
     CHUNK = 1024,       /* positions */
     TILE_CHANNELS = 64, /* whole lanes of every ISA */
 };
-#define NS_A_STATE 0.25 /* of a position's step: about what one exponential costs */
-#define NS_A_TAP   0.1
 
 /* Places in SHARED. */
 typedef struct workspace {
@@ -187,7 +185,7 @@ static attn_status open_workspace(attn_program *program, const attn_mamba *m, co
 }
 
 static attn_status add_recurrence(attn_program *program, const attn_step_kind *kind,
-                                  const char *name, double state_ns, const recurrence *like,
+                                  const char *name, double channel_ns, const recurrence *like,
                                   attn_error *error)
 {
     recurrence *r = attn_program_add(program, kind, sizeof *r, 1, error);
@@ -196,8 +194,9 @@ static attn_status add_recurrence(attn_program *program, const attn_step_kind *k
     attn_step step = r->step;
     *r = *like;
     r->step = step;
-    r->phase = (attn_phase){name, like->batch * ranges(like->mamba),
-                            (double)(like->count * TILE_CHANNELS) * state_ns};
+    r->phase = (attn_phase){.name = name, .tiles = like->batch * ranges(like->mamba)};
+    double numbers = (double)(like->batch * like->count * like->mamba->inner);
+    r->phase.tile_ns = numbers * channel_ns / (double)r->phase.tiles;
     return ATTN_OK;
 }
 
@@ -247,21 +246,22 @@ static attn_status add_chunk(attn_program *program, const void *layer, int64_t f
     attn_region dt = attn_region_from_column(at->selected, m->dt_at);
     attn_status status = ATTN_OK;
     if (site->norm) {
-        status = attn_row_norm_add(program, site->norm, x, at->normed,
+        status = attn_row_norm_add(program, &machine->rates, site->norm, x, at->normed,
                                    (attn_extent){site->batch, r->count}, site->hidden, error);
         x = at->normed;
     }
     if (status == ATTN_OK)
         status = project(program, machine, site, &m->in_proj, x, at->x, r->count, error);
     if (status == ATTN_OK)
-        status = add_recurrence(program, &convolve_kind, "convolve", m->taps * NS_A_TAP, r, error);
+        status = add_recurrence(program, &convolve_kind, "convolve", machine->rates.conv_channel_ns,
+                                r, error);
     if (status == ATTN_OK)
         status = project(program, machine, site, &m->x_proj, at->x, at->selected, r->count, error);
     if (status == ATTN_OK)
         status = project(program, machine, site, &m->dt_proj, dt, at->dt, r->count, error);
     if (status == ATTN_OK)
-        status =
-            add_recurrence(program, &scan_kind, "scan", (double)m->states * NS_A_STATE, r, error);
+        status = add_recurrence(program, &scan_kind, "scan",
+                                (double)m->states * machine->rates.scan_state_ns, r, error);
     if (status == ATTN_OK)
         status = project_out(program, machine, m, site, r, error);
     return status;

@@ -7,7 +7,6 @@
 enum {
     FLOATS_A_TILE = 1 << 18,
 };
-#define NS_A_FLOAT 1.0
 
 typedef struct norm_step {
     attn_step step;
@@ -16,6 +15,7 @@ typedef struct norm_step {
     attn_extent extent;
     int64_t columns;
     int64_t rows_a_tile, tiles_a_sequence;
+    double tile_ns;
 } norm_step;
 
 static const norm_step *of_step(const attn_step *step)
@@ -54,8 +54,7 @@ static attn_phase phase_of(const attn_step *step, int phase)
 {
     const norm_step *s = of_step(step);
     (void)phase;
-    return (attn_phase){"normalize", s->extent.batch * s->tiles_a_sequence,
-                        (double)(s->rows_a_tile * s->columns) * NS_A_FLOAT};
+    return (attn_phase){"normalize", s->extent.batch * s->tiles_a_sequence, s->tile_ns};
 }
 
 static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
@@ -74,8 +73,9 @@ static attn_status run(const attn_step *step, const attn_frame *frame, int phase
 
 static const attn_step_kind kind = {.phase = phase_of, .run = run};
 
-attn_status attn_row_norm_add(attn_program *program, const attn_row_norm *norm, attn_region x,
-                              attn_region y, attn_extent extent, int64_t columns, attn_error *error)
+attn_status attn_row_norm_add(attn_program *program, const attn_rates *rates,
+                              const attn_row_norm *norm, attn_region x, attn_region y,
+                              attn_extent extent, int64_t columns, attn_error *error)
 {
     norm_step *s = attn_program_add(program, &kind, sizeof *s, 1, error);
     if (!s)
@@ -88,5 +88,9 @@ attn_status attn_row_norm_add(attn_program *program, const attn_row_norm *norm, 
     s->columns = columns;
     s->rows_a_tile = rows < extent.rows ? rows : extent.rows;
     s->tiles_a_sequence = (extent.rows + s->rows_a_tile - 1) / s->rows_a_tile;
+    /* Each float is read for the mean, if there is one, for the variance, and to be changed. */
+    int passes = norm->kind == ATTN_NORMALIZATION_LAYER ? 3 : 2;
+    s->tile_ns = passes * (double)(extent.rows * columns) / (double)s->tiles_a_sequence *
+                 rates->norm_float_ns;
     return ATTN_OK;
 }

@@ -12,8 +12,8 @@ typedef struct attn_row_norm {
 } attn_row_norm;
 
 /* Append y = norm(x), rows of `columns`; y may be x. */
-attn_status attn_row_norm_add(attn_program *program, const attn_row_norm *norm, attn_region x,
-                              attn_region y, attn_extent extent, int64_t columns,
-                              attn_error *error);
+attn_status attn_row_norm_add(attn_program *program, const attn_rates *rates,
+                              const attn_row_norm *norm, attn_region x, attn_region y,
+                              attn_extent extent, int64_t columns, attn_error *error);
 
 #endif

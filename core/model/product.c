@@ -16,7 +16,6 @@ enum {
     MOST_COLUMNS = 256, /* of y a tile computes */
     LEAST_COLUMNS = 16,
     WIDENED_FLOATS = 1 << 20, /* of W a tile holds, unless LEAST_COLUMNS need more */
-    TILE_OPEN_NS = 2000,
 };
 #define MOST_ROWS 0x1p40 /* of all sequences; times any weight's columns still an int64_t */
 
@@ -163,8 +162,34 @@ static size_t widened_bytes(const attn_matrix *w, int64_t count)
     return (size_t)attn_matrix_scratch(w, count) * sizeof(float);
 }
 
-/* Sizes of a part, and its share of the step's tiles, flops and scratch. */
-static double open_part(product_step *s, part *p)
+/* Predicted time to bring a matrix to every block of rows and multiply. */
+static double matrix_ns(const attn_rates *rates, attn_extent extent, const attn_matrix *w)
+{
+    double down = (double)blocks(extent.rows, BLOCK_ROWS);
+    double weights = (double)w->rows * (double)w->columns;
+    double widen_ns = w->dtype == ATTN_FP32 ? 0 : weights * rates->widen_ns;
+    return (double)extent.batch * down *
+           (widen_ns + attn_product_ns(rates, (double)extent.rows / down, (double)w->rows,
+                                       (double)w->columns));
+}
+
+/* Predicted time of what becomes of a number of y before and after the product. */
+static double finish_ns(const attn_rates *rates, const attn_product *p)
+{
+    double ns = 0;
+    if (p->adds)
+        ns += rates->copy_float_ns;
+    if (p->linear.bias)
+        ns += rates->copy_float_ns;
+    if (p->multiplies)
+        ns += rates->copy_float_ns;
+    if (p->activates && p->activation != ATTN_RELU)
+        ns += p->activation == ATTN_GELU ? rates->gelu_ns : rates->silu_ns;
+    return ns;
+}
+
+/* Sizes of a part, and its share of the step's tiles, predicted time and scratch. */
+static double open_part(product_step *s, const attn_rates *rates, part *p)
 {
     const attn_matrix *w = &p->product.linear.weight;
     p->columns = columns_a_tile(w);
@@ -173,14 +198,15 @@ static double open_part(product_step *s, part *p)
     bytes = bytes > low_rank ? bytes : low_rank;
     s->step.scratch_bytes = bytes > s->step.scratch_bytes ? bytes : s->step.scratch_bytes;
     s->phase.tiles += p->tiles;
-    return 2.0 * (double)s->extent.batch * (double)s->extent.rows * (double)w->rows *
-           (double)(w->columns + p->b.columns);
+    double numbers = (double)s->extent.batch * (double)s->extent.rows * (double)w->rows;
+    return matrix_ns(rates, s->extent, w) + matrix_ns(rates, s->extent, &p->b) +
+           numbers * finish_ns(rates, &p->product);
 }
 
 static attn_status add_step(attn_program *program, const attn_machine *machine, const part *parts,
                             int count, attn_extent extent, attn_error *error)
 {
-    double flops = 0;
+    double ns = 0;
     if ((double)extent.batch * (double)extent.rows > MOST_ROWS)
         return attn_error_set(error, ATTN_INVALID, "batch",
                               "batch and n make more tiles than can be counted");
@@ -192,10 +218,10 @@ static attn_status add_step(attn_program *program, const attn_machine *machine, 
     s->phase.name = "project";
     for (int i = 0; i < count; i++) {
         s->parts[i] = parts[i];
-        flops += open_part(s, &s->parts[i]);
+        ns += open_part(s, &machine->rates, &s->parts[i]);
     }
     s->step.scratch_bytes = attn_arena_round(s->step.scratch_bytes);
-    s->phase.tile_ns = TILE_OPEN_NS + flops / machine->attend_flops_per_ns / (double)s->phase.tiles;
+    s->phase.tile_ns = ns / (double)s->phase.tiles;
     return ATTN_OK;
 }
 

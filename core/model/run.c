@@ -101,8 +101,9 @@ static attn_status add_stack(planning *p, attn_error *error)
     for (int i = 0; i < model->layer_count && status == ATTN_OK; i++)
         status = add_layer(p, &model->layers[i], error);
     if (status == ATTN_OK && unless_none(&model->final_norm))
-        status = attn_row_norm_add(p->program, &model->final_norm, p->site.y, p->site.y,
-                                   (attn_extent){p->call->batch, p->call->n}, model->hidden, error);
+        status = attn_row_norm_add(p->program, &p->machine->rates, &model->final_norm, p->site.y,
+                                   p->site.y, (attn_extent){p->call->batch, p->call->n},
+                                   model->hidden, error);
     return status;
 }
 
@@ -138,8 +139,8 @@ static attn_status add_steps(planning *p, attn_error *error)
                              ? add_single(p, backend_of(&model->backends[p->call->backend]), error)
                              : add_stack(p, error);
     if (status == ATTN_OK && lengths)
-        status = attn_clear_add(p->program, lengths, p->site.y, p->call->batch, p->call->n,
-                                model->hidden, error);
+        status = attn_clear_add(p->program, &p->machine->rates, lengths, p->site.y, p->call->batch,
+                                p->call->n, model->hidden, error);
     return status;
 }
 

@@ -30,7 +30,8 @@ static attn_status add_sampling(attn_program *program, const attn_machine *machi
         status =
             attn_sample_add(program, machine, &plan->params, s, &samples, regions, exact, error);
     if (status == ATTN_OK)
-        status = attn_compare_add(program, &samples, s->heads, s->dv, exact, regions->out, error);
+        status = attn_compare_add(program, &machine->rates, &samples, s->heads, s->dv, exact,
+                                  regions->out, error);
     return status;
 }
 

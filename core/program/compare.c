@@ -5,7 +5,6 @@
 enum {
     FLOATS_A_TILE = 1 << 18,
 };
-#define NS_A_FLOAT 1.0
 
 typedef struct compare {
     attn_step step;
@@ -14,6 +13,7 @@ typedef struct compare {
     attn_region exact, answer;
     int64_t rows_a_tile, tiles; /* a row here is one head's of one sample */
     size_t sums;                /* offset in floats: a pair of doubles a tile */
+    double tile_ns;
 } compare;
 
 static const compare *of_step(const attn_step *step)
@@ -25,7 +25,7 @@ static attn_phase phase_of(const attn_step *step, int phase)
 {
     const compare *c = of_step(step);
     (void)phase;
-    return (attn_phase){"compare", c->tiles, (double)(c->rows_a_tile * c->columns) * NS_A_FLOAT};
+    return (attn_phase){"compare", c->tiles, c->tile_ns};
 }
 
 static void add_row(const float *exact, const float *answer, int64_t columns, double sums[2])
@@ -58,9 +58,9 @@ static attn_status run(const attn_step *step, const attn_frame *frame, int phase
 
 static const attn_step_kind kind = {.phase = phase_of, .run = run};
 
-attn_status attn_compare_add(attn_program *program, const attn_samples *samples, int64_t heads,
-                             int64_t columns, attn_region exact, attn_region answer,
-                             attn_error *error)
+attn_status attn_compare_add(attn_program *program, const attn_rates *rates,
+                             const attn_samples *samples, int64_t heads, int64_t columns,
+                             attn_region exact, attn_region answer, attn_error *error)
 {
     compare *c = attn_program_add(program, &kind, sizeof *c, 1, error);
     int64_t rows_a_tile = columns < FLOATS_A_TILE ? FLOATS_A_TILE / columns : 1;
@@ -75,6 +75,7 @@ attn_status attn_compare_add(attn_program *program, const attn_samples *samples,
     c->answer = answer;
     c->rows_a_tile = rows_a_tile;
     c->tiles = tiles;
+    c->tile_ns = (double)(samples->count * heads * columns) / (double)tiles * rates->norm_float_ns;
     attn_status status = attn_program_take(program, floats, &c->sums, error);
     attn_program_set_deviation(program, samples->count, tiles, c->sums);
     return status;

@@ -189,6 +189,24 @@ static size_t scratch_of(const sample *s, int rows)
            attn_fused_bytes(&s->plan, rows);
 }
 
+/* Under a causal mask each sample is a tile, for itself and those after it: half of them. */
+static double predicted_ns(const sample *s, const attn_rates *rates)
+{
+    double heads = (double)s->plan.shape.heads;
+    bool causal = s->plan.params.mask.causal;
+    attn_fused_work work = {.rows = (s->samples.count + s->group_count - 1) / s->group_count,
+                            .keys = (double)s->plan.shape.m,
+                            .cuts = causal ? 1 : 0.5,
+                            .resumes = causal};
+    for (int i = 0; i < s->samples.count; i++)
+        work.pairs += heads * (double)visible(s, i);
+    work.pairs *= attn_visible_share(&s->plan);
+    if (!causal)
+        return attn_fused_ns(&s->plan, rates, heads * s->group_count, &work);
+    work.rows = (work.rows + 1) / 2;
+    return attn_fused_ns(&s->plan, rates, heads * s->samples.count, &work);
+}
+
 attn_status attn_sample_add(attn_program *program, const attn_machine *machine,
                             const attn_mix_params *params, const attn_shape *shape,
                             const attn_samples *samples, const attn_mix_regions *regions,
@@ -207,7 +225,6 @@ attn_status attn_sample_add(attn_program *program, const attn_machine *machine,
     s->to = to;
     make_groups(s, rows);
     s->step.scratch_bytes = scratch_of(s, rows < samples->count ? rows : samples->count);
-    return attn_fused_phase(&s->plan, machine, "sample", shape->heads, s->group_count,
-                            (double)samples->count * (double)shape->heads * (double)shape->m,
-                            error);
+    return attn_run_phase(&s->plan, "sample", shape->heads, s->group_count,
+                          predicted_ns(s, &machine->rates), error);
 }

@@ -27,8 +27,8 @@ attn_status attn_sample_add(attn_program *program, const attn_machine *machine,
 
 /* Append the comparison, in the order of attn_program_deviation: rows of `exact`, (samples, heads,
  * columns), against the samples' rows of `answer`. */
-attn_status attn_compare_add(attn_program *program, const attn_samples *samples, int64_t heads,
-                             int64_t columns, attn_region exact, attn_region answer,
-                             attn_error *error);
+attn_status attn_compare_add(attn_program *program, const attn_rates *rates,
+                             const attn_samples *samples, int64_t heads, int64_t columns,
+                             attn_region exact, attn_region answer, attn_error *error);
 
 #endif
