@@ -7,4 +7,7 @@
 /* CLOCK_MONOTONIC, in nanoseconds. */
 int64_t srv_now_ns(void);
 
+/* Processor time that the calling thread has had. */
+int64_t srv_thread_ns(void);
+
 #endif

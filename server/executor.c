@@ -30,7 +30,8 @@ typedef struct worker {
     pthread_cond_t wake;
     struct worker *next_idle;
     bool idle;
-    void *scratch; /* mapped, so that giving it back really lowers the process's memory */
+    int64_t thread_ns; /* srv_thread_ns when it last began to look for a tile */
+    void *scratch;     /* mapped, so that giving it back really lowers the process's memory */
     size_t scratch_bytes;
 } worker;
 
@@ -44,6 +45,14 @@ struct srv_executor {
     int worker_count;
     worker workers[];
 };
+
+/* Processor time since this was last asked. */
+static int64_t take_time(worker *self)
+{
+    int64_t before_ns = self->thread_ns;
+    self->thread_ns = srv_thread_ns();
+    return self->thread_ns - before_ns;
+}
 
 /* Lock held: wake up to `count` idle workers. */
 static void wake(srv_executor *executor, int64_t count)
@@ -132,7 +141,8 @@ static void advance(srv_executor *executor, srv_job *job)
     wake(executor, phase.tiles - 1); /* the caller itself is about to pick */
 }
 
-/* Lock held, and released while the tile runs. */
+/* Lock held, and released while the tile runs. A tile is charged with being picked as well, so that
+ * one reading of the clock a tile is enough. */
 static void step(worker *self, srv_job *job, int64_t tile)
 {
     srv_executor *executor = self->executor;
@@ -140,11 +150,15 @@ static void step(worker *self, srv_job *job, int64_t tile)
         size_t peak_bytes;
         pthread_mutex_unlock(&executor->lock);
         attn_status status = run_tile(self, job, tile, &peak_bytes);
+        int64_t took_ns = take_time(self);
         pthread_mutex_lock(&executor->lock);
+        job->busy_ns += took_ns;
         srv_job_end_tile(job, tile, status, self->index, peak_bytes);
     }
-    if (srv_job_at_rest(job))
+    if (srv_job_at_rest(job)) {
         advance(executor, job);
+        take_time(self);
+    }
 }
 
 /* Lock held: nothing to do. False when there never will be. */
@@ -160,6 +174,7 @@ static bool rest(worker *self)
     if (executor->closing && !executor->queue.oldest)
         return false;
     sleep_idle(self);
+    take_time(self);
     return true;
 }
 
@@ -168,6 +183,7 @@ static void *work(void *argument)
     worker *self = argument;
     srv_executor *executor = self->executor;
     attn_blas_warm();
+    take_time(self);
     pthread_mutex_lock(&executor->lock);
     executor->warm_count++;
     pthread_cond_signal(&executor->warmed);

@@ -35,6 +35,7 @@ void srv_queue_add(srv_queue *queue, srv_job *job)
     memset(&job->progress, 0, sizeof job->progress);
     job->status = ATTN_OK;
     job->started_ns = 0;
+    job->busy_ns = 0;
     job->workspace_bytes = 0;
     job->progress.beyond_ns = job->remaining_ns;
     job->progress.older = queue->newest;

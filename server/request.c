@@ -48,6 +48,23 @@ static void count_errors(srv_metrics *m, const srv_account *a)
     }
 }
 
+/* Hold the prediction against what was measured, and learn from it. */
+static void count_cost(srv_server *server, const srv_account *a)
+{
+    const srv_account_cost *cost = &a->cost;
+    srv_correction *correction = &server->cost.correction;
+    if (!(cost->predicted_ns > 0))
+        return;
+    srv_metrics_observe(server->metrics, SRV_METRIC_COST_PREDICTION_RATIO,
+                        cost->busy_ns / cost->predicted_ns, SRV_LABELS(a->backend));
+    srv_correction_learn(correction, a->backend, a->n, cost->program_busy_ns,
+                         cost->program_predicted_ns);
+    srv_metrics_set(
+        server->metrics, SRV_METRIC_COST_CORRECTION,
+        srv_correction_factor(correction, a->backend, a->n),
+        SRV_LABELS(a->backend, srv_correction_decade_name(srv_correction_decade(a->n))));
+}
+
 /* A plan answers no tokens, and is no work. */
 static void count_work(const srv_request *request)
 {
@@ -65,8 +82,7 @@ static void count_work(const srv_request *request)
     srv_metrics_observe(m, SRV_METRIC_REQUEST_SERIALIZE, a->serialize_s,
                         SRV_LABELS(a->answer_encoding));
     srv_metrics_observe(m, SRV_METRIC_REQUEST_WORKSPACE, (double)a->workspace_bytes, backend);
-    srv_metrics_observe(m, SRV_METRIC_COST_PREDICTION_RATIO, a->compute_s / a->predicted_s,
-                        backend);
+    count_cost(request->server, a);
     count_errors(m, a);
 }
 

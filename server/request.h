@@ -21,13 +21,21 @@ typedef struct srv_measured {
     double relative_error; /* of those, in L2 */
 } srv_measured;
 
+/* Processor time on workers: of the whole request, and of its program alone, for which the
+ * prediction is what the rates say. All 0 where several programs were tried. */
+typedef struct srv_account_cost {
+    double busy_ns, predicted_ns;
+    double program_busy_ns, program_predicted_ns;
+} srv_account_cost;
+
 /* What is known about the work, for the log line and the metrics; filled by the endpoint. */
 typedef struct srv_account {
     const char *backend, *rule;             /* static strings; NULL: no backend ran */
     const char *encoding, *answer_encoding; /* "json" or "safetensors" */
     int64_t n;                              /* longest valid key count */
     int64_t tokens;                         /* query rows answered */
-    double parse_s, queue_s, compute_s, serialize_s, predicted_s;
+    double parse_s, queue_s, compute_s, serialize_s;
+    srv_account_cost cost;
     size_t workspace_bytes;
     srv_measured measured[SRV_MEASURED_MAX]; /* in the order in which they were tried */
     int measured_count;

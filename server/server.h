@@ -5,6 +5,7 @@
 #include "attn/machine.h"
 #include "server/budget.h"
 #include "server/config.h"
+#include "server/cost/cost.h"
 #include "server/executor.h"
 #include "server/experience.h"
 #include "server/log.h"
@@ -14,6 +15,7 @@
 typedef struct srv_server {
     srv_config config;
     attn_machine machine;
+    srv_cost cost;
     int workers;
     srv_budget budget; /* what requests may take together */
     srv_executor *executor;

@@ -14,6 +14,7 @@
 #include "server/attend/estimate.h"
 #include "server/attend/intake.h"
 #include "server/attend/reply.h"
+#include "server/attend/transfer.h"
 #include "server/clock.h"
 #include "server/codec/output.h"
 #include "server/loop.h"
@@ -22,9 +23,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What printing costs, for the order in which jobs are served; about right is enough. */
-#define PRINT_NS_PER_FLOAT 30.0
 
 typedef enum stage {
     READ,
@@ -57,6 +55,8 @@ typedef struct attend {
     bool refused;
     srv_problem problem;
     int64_t submitted_ns, read_ns, computed_ns; /* when each stage ended */
+    int64_t read_busy_ns, computed_busy_ns;     /* the job's busy_ns then */
+    bool tried_more;                            /* than one backend */
 } attend;
 
 static attend *of_job(srv_job *job)
@@ -104,10 +104,17 @@ static bool reserve(attend *a)
            refuse(a, problem);
 }
 
+/* A plan may be asked for without tensors. */
+static bool is_shape(const attend *a)
+{
+    const srv_inputs *in = &a->inputs;
+    return a->plan_only && !in->q && !in->k && !in->v && !in->input;
+}
+
 static attn_status read_call(attend *a, attn_error *error)
 {
     const srv_inputs *in = &a->inputs;
-    bool from_shape = a->plan_only && !in->q && !in->k && !in->v && !in->input;
+    bool from_shape = is_shape(a);
     if (!a->model)
         return from_shape ? srv_call_from_shape(&a->call, in, &a->options, error)
                           : srv_call_read(&a->call, in, &a->options, error);
@@ -139,6 +146,9 @@ static attn_status decide(attend *a, attn_error *error)
         return attn_error_set(error, ATTN_INVALID, "adapter",
                               "adapter goes with a model, and the request names none");
     status = read_call(a, error);
+    a->call.transfer = is_shape(a) ? srv_transfer_of_shape(&a->call)
+                                   : srv_transfer_of(a->request, &a->inputs, &a->call, &a->options,
+                                                     a->intake.slices);
     srv_estimate_plan(&a->call, a->request, &a->options);
     if (status == ATTN_OK)
         status = srv_decide(&a->decision, a->request->server, &a->call, &a->inputs, &a->options,
@@ -184,6 +194,7 @@ static bool after_read(attend *a)
 {
     attn_error error = {0};
     a->read_ns = srv_now_ns();
+    a->read_busy_ns = a->job.busy_ns;
     a->inputs = srv_source_inputs(a->intake.source);
     attn_status status = decide(a, &error);
     if (a->refused)
@@ -215,6 +226,7 @@ static bool try_next(attend *a, attn_phase *phase)
                                           a->deviation.relative_l2, bound,
                                           named ? ", or leave the choice of the backend to attnd"
                                                 : ", or more time if deadline_ms is given"));
+    a->tried_more = true;
     a->stage = READ;
     return next_compute(a, phase);
 }
@@ -223,7 +235,7 @@ static bool next_compute(attend *a, attn_phase *phase)
 {
     const attn_program *program = srv_decision_program(&a->decision);
     size_t shared = attn_program_shared_bytes(program);
-    double print_ns = (double)output_count(&a->call.shape) * PRINT_NS_PER_FLOAT;
+    double print_ns = srv_decision_forecast(&a->decision)->print_ns;
     if (a->stage != COMPUTE) {
         a->stage = COMPUTE;
         a->phase = -1;
@@ -241,6 +253,7 @@ static bool next_compute(attend *a, attn_phase *phase)
         return try_next(a, phase);
     a->stage = PRINT;
     a->computed_ns = srv_now_ns();
+    a->computed_busy_ns = a->job.busy_ns;
     a->job.scratch_bytes = 0;
     a->job.remaining_ns = 0;
     *phase = (attn_phase){"print", a->piece_count, print_ns / (double)a->piece_count};
@@ -324,6 +337,20 @@ static void note_failure(attend *a)
                             path, a->model ? "hidden states and weights" : "q, k and v"));
 }
 
+/* What was predicted is one backend's time. */
+static void fill_cost(attend *a)
+{
+    const srv_forecast *forecast = srv_decision_forecast(&a->decision);
+    if (a->tried_more)
+        return;
+    a->request->account.cost = (srv_account_cost){
+        .busy_ns = (double)a->job.busy_ns,
+        .predicted_ns = forecast->read_ns + forecast->compute_ns + forecast->print_ns,
+        .program_busy_ns = (double)(a->computed_busy_ns - a->read_busy_ns),
+        .program_predicted_ns = forecast->program_ns,
+    };
+}
+
 static void fill_account(attend *a)
 {
     srv_account *account = &a->request->account;
@@ -340,7 +367,7 @@ static void fill_account(attend *a)
     account->tokens = a->call.shape.batch * a->call.shape.n;
     account->compute_s = (double)(a->computed_ns - a->read_ns) * 1e-9;
     account->serialize_s = (double)(now - a->computed_ns) * 1e-9;
-    account->predicted_s = srv_decision_chosen(&a->decision)->predicted_ms * 1e-3;
+    fill_cost(a);
     account->workspace_bytes = a->job.workspace_bytes + a->shared_bytes;
 }
 

@@ -5,6 +5,7 @@
 #include "attn/model.h"
 #include "server/attend/options.h"
 #include "server/codec/tensor.h"
+#include "server/cost/transfer.h"
 
 /* The tensors a request may hold; NULL where it does not. Borrowed. */
 typedef struct srv_inputs {
@@ -26,6 +27,7 @@ typedef struct srv_call {
     bool sampled_for_metrics;  /* nobody asked: it must not change what is chosen */
     bool wants_estimate;       /* the client asked for it by measure_error */
     double max_relative_error; /* what the client allows; 0: anything */
+    srv_transfer transfer;     /* for predicting; filled by whoever reads the body */
 } srv_call;
 
 /* From tensors. Errors name the tensor or option at fault. srv_call_free ends the call whatever

@@ -39,22 +39,29 @@ static attn_candidate *append(srv_candidates *candidates, const proposal *p)
     return candidate;
 }
 
-static void predict(attn_candidate *candidate, const srv_server *server,
-                    const attn_program *program)
+/* Candidate `index` is planned: what it takes. */
+static void predict(srv_candidates *candidates, int index, const srv_server *server,
+                    const srv_call *call)
 {
-    candidate->predicted_ms = attn_program_ns(program, server->workers) * 1e-6;
+    attn_candidate *candidate = &candidates->all[index];
+    const attn_program *program = candidates->programs[index];
+    srv_forecast *forecast = &candidates->forecasts[index];
+    *forecast = srv_forecast_make(server, &call->transfer, program, candidate->name, call->longest);
+    candidate->predicted_ms = forecast->wall_ns * 1e-6;
     candidate->predicted_bytes = attn_program_bytes(program, server->workers);
 }
 
-/* Note how planning went. What a backend that nobody named makes of the parameters is no fault of
- * the request, unless it is exact, which every request could go to. */
-static attn_status settle(attn_candidate *candidate, const srv_server *server, const proposal *p,
-                          const attn_program *program, attn_status status,
+/* Note how planning the last candidate went. What a backend that nobody named makes of the
+ * parameters is no fault of the request, unless it is exact, which every request could go to. */
+static attn_status settle(srv_candidates *candidates, const srv_server *server,
+                          const srv_call *call, const proposal *p, attn_status status,
                           const attn_error *refusal, attn_error *error)
 {
+    int last = candidates->count - 1;
+    attn_candidate *candidate = &candidates->all[last];
     if (status == ATTN_OK) {
         candidate->eligible = true;
-        predict(candidate, server, program);
+        predict(candidates, last, server, call);
         return ATTN_OK;
     }
     snprintf(candidate->why_not, sizeof candidate->why_not, "%.159s", refusal->message);
@@ -107,13 +114,13 @@ static attn_status fill_raw(srv_candidates *candidates, const srv_server *server
                 (params->projection == ATTN_GIVEN && params->projection_length >= call->longest),
         };
         attn_program **program = &candidates->programs[candidates->count];
-        attn_candidate *candidate = append(candidates, &p);
+        append(candidates, &p);
         attn_error refusal = {0};
         attn_status planned = check_cover(&p, call, &refusal);
         if (planned == ATTN_OK)
             planned = attn_program_attend(program, &server->machine, *m, params, &call->shape,
                                           sampling_of(&p, call), &refusal);
-        status = settle(candidate, server, &p, *program, planned, &refusal, error);
+        status = settle(candidates, server, call, &p, planned, &refusal, error);
     }
     return status;
 }
@@ -216,13 +223,13 @@ static attn_status fill_model(srv_candidates *candidates, const srv_server *serv
                 (b->mix.projection == ATTN_GIVEN && b->mix.projection_length >= call->longest),
         };
         attn_program **program = &candidates->programs[candidates->count];
-        attn_candidate *candidate = append(candidates, &p);
+        append(candidates, &p);
         attn_error refusal = {0};
         attn_status planned = check_cover(&p, call, &refusal);
         if (planned == ATTN_OK)
             planned =
                 plan_backend(program, server, call, i, sampling_of(&p, call), options, &refusal);
-        status = settle(candidate, server, &p, *program, planned, &refusal, error);
+        status = settle(candidates, server, call, &p, planned, &refusal, error);
     }
     return status;
 }
@@ -252,7 +259,7 @@ void srv_candidates_sample(srv_candidates *candidates, int index, const srv_serv
         return;
     attn_program_close(candidates->programs[index]);
     candidates->programs[index] = sampled;
-    predict(&candidates->all[index], server, sampled);
+    predict(candidates, index, server, call);
 }
 
 void srv_candidates_free(srv_candidates *candidates)

@@ -4,11 +4,13 @@
 
 #include "attn/route.h"
 #include "server/attend/call.h"
+#include "server/cost/forecast.h"
 #include "server/server.h"
 
 typedef struct srv_candidates {
     attn_candidate all[ATTN_CANDIDATES_MAX];
     attn_program *programs[ATTN_CANDIDATES_MAX]; /* owned; NULL for those that are not eligible */
+    srv_forecast forecasts[ATTN_CANDIDATES_MAX]; /* of those that have a program */
     int count;
 } srv_candidates;
 

@@ -202,6 +202,11 @@ const attn_program *srv_decision_program(const srv_decision *decision)
     return decision->candidates.programs[decision->choice.index];
 }
 
+const srv_forecast *srv_decision_forecast(const srv_decision *decision)
+{
+    return &decision->candidates.forecasts[decision->choice.index];
+}
+
 static void print_candidate(const attn_candidate *c, srv_text *text)
 {
     srv_text_string(text, "{\"backend\": ");

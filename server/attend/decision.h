@@ -41,6 +41,7 @@ size_t srv_decision_shared_bytes(const srv_decision *decision);
 /* The candidate that was chosen, and its program, which borrows the call's masks and tensors. */
 const attn_candidate *srv_decision_chosen(const srv_decision *decision);
 const attn_program *srv_decision_program(const srv_decision *decision);
+const srv_forecast *srv_decision_forecast(const srv_decision *decision);
 
 /* Append the value of `route` as the answers of attend and plan carry it. */
 void srv_decision_print(const srv_decision *decision, srv_text *text);

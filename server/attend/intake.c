@@ -2,18 +2,23 @@
 #include "server/attend/intake.h"
 
 #include "server/admission.h"
+#include "server/cost/forecast.h"
 
 enum {
     SLICE_BYTES = 512 << 10, /* of body text a tile reads */
 };
-/* For the order in which jobs are served; about right is enough. */
-#define READ_NS_PER_BYTE 1.5
+/* What reading so many bytes of the body is predicted to take. */
+static double read_ns(const srv_intake *intake, double bytes)
+{
+    const srv_request *request = intake->request;
+    return srv_forecast_read_ns(request->server, request->format == SRV_FORMAT_JSON, bytes);
+}
 
 bool srv_intake_open(srv_intake *intake, srv_request *request, srv_job *job)
 {
     *intake = (srv_intake){.request = request, .source = srv_source_open(request)};
     intake->step = SRV_BODY_MORE;
-    job->remaining_ns = (double)request->body_length * READ_NS_PER_BYTE;
+    job->remaining_ns = read_ns(intake, (double)request->body_length);
     return intake->source != NULL;
 }
 
@@ -22,8 +27,8 @@ bool srv_intake_next(srv_intake *intake, srv_job *job, attn_phase *phase)
     if (intake->step != SRV_BODY_MORE)
         return false;
     double left = (double)intake->request->body_length - (double)++intake->slices * SLICE_BYTES;
-    job->remaining_ns = (left > 0 ? left : 0) * READ_NS_PER_BYTE;
-    *phase = (attn_phase){"read", 1, SLICE_BYTES * READ_NS_PER_BYTE};
+    job->remaining_ns = read_ns(intake, left > 0 ? left : 0);
+    *phase = (attn_phase){"read", 1, read_ns(intake, SLICE_BYTES)};
     return true;
 }
 

@@ -3,7 +3,6 @@
 #include "server/clock.h"
 
 #include <pthread.h>
-#include <time.h>
 
 typedef struct bench_job {
     srv_job job; /* first, so that a srv_job is one of these */
@@ -14,14 +13,6 @@ typedef struct bench_job {
     pthread_cond_t over;
     bool ended;
 } bench_job;
-
-/* Of the process and not of each tile's thread: asking twice a tile would cost a hundredth. */
-static double processor_ns(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (double)used.tv_sec * 1e9 + (double)used.tv_nsec;
-}
 
 static bool next(srv_job *job, attn_phase *phase)
 {
@@ -58,7 +49,7 @@ srv_bench_result srv_bench_run(srv_executor *executor, const srv_bench_work *wor
         .phase = -1,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .over = PTHREAD_COND_INITIALIZER};
-    double start = (double)srv_now_ns(), used = processor_ns();
+    double start = (double)srv_now_ns();
     srv_executor_submit(executor, &self.job);
     pthread_mutex_lock(&self.lock);
     while (!self.ended)
@@ -66,7 +57,7 @@ srv_bench_result srv_bench_run(srv_executor *executor, const srv_bench_work *wor
     pthread_mutex_unlock(&self.lock);
     srv_bench_result result = {.status = self.job.status,
                                .ns = ((double)srv_now_ns() - start) / work->rounds,
-                               .busy_ns = (processor_ns() - used) / work->rounds,
+                               .busy_ns = (double)self.job.busy_ns / work->rounds,
                                .scratch_bytes = self.job.workspace_bytes};
     pthread_cond_destroy(&self.over);
     pthread_mutex_destroy(&self.lock);

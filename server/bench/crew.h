@@ -18,7 +18,7 @@ typedef struct srv_bench_work {
 typedef struct srv_bench_result {
     attn_status status;
     double ns;            /* from submitting to the end, a round */
-    double busy_ns;       /* processor time of the whole process meanwhile, a round */
+    double busy_ns;       /* processor time of the tiles, a round */
     size_t scratch_bytes; /* measured: the peaks of all workers, summed */
 } srv_bench_result;
 

@@ -1,0 +1,61 @@
+/* Exponential averages that readers need no lock for. */
+#include "server/cost/correction.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The newest sample's weight, once there are more of them. At first the average is that of all,
+ * with the 1 that was assumed as one of them. */
+#define WEIGHT 0.1
+
+static const char *const decade_names[SRV_CORRECTION_DECADES] = {
+    "1", "10", "100", "1000", "10000", "100000", "1000000"};
+
+int srv_correction_decade(int64_t n)
+{
+    int decade = 0;
+    for (; n >= 10 && decade < SRV_CORRECTION_DECADES - 1; n /= 10)
+        decade++;
+    return decade;
+}
+
+const char *srv_correction_decade_name(int decade)
+{
+    return decade_names[decade];
+}
+
+/* The entry's index, or the number of entries. */
+static int find(const srv_correction *correction, const char *backend)
+{
+    int count = atomic_load(&correction->count), i = 0;
+    while (i < count && strcmp(correction->entries[i].backend, backend) != 0)
+        i++;
+    return i;
+}
+
+double srv_correction_factor(const srv_correction *correction, const char *backend, int64_t n)
+{
+    int i = find(correction, backend);
+    if (i == atomic_load(&correction->count))
+        return 1;
+    double factor = atomic_load(&correction->entries[i].decades[srv_correction_decade(n)].factor);
+    return factor == 0 ? 1 : factor;
+}
+
+void srv_correction_learn(srv_correction *correction, const char *backend, int64_t n,
+                          double actual_ns, double predicted_ns)
+{
+    double ratio = actual_ns / predicted_ns;
+    int i = find(correction, backend), decade = srv_correction_decade(n);
+    if (!(actual_ns > 0 && predicted_ns > 0 && isfinite(ratio)) || i == SRV_CORRECTION_BACKENDS)
+        return;
+    srv_correction_entry *entry = &correction->entries[i];
+    if (i == atomic_load(&correction->count)) {
+        entry->backend = backend;
+        atomic_store(&correction->count, i + 1);
+    }
+    double before = srv_correction_factor(correction, backend, n);
+    double weight = fmax(1.0 / (++entry->decades[decade].samples + 1), WEIGHT);
+    ratio = fmin(fmax(ratio, SRV_CORRECTION_LEAST), SRV_CORRECTION_MOST);
+    atomic_store(&entry->decades[decade].factor, before + weight * (ratio - before));
+}
