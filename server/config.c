@@ -1,12 +1,12 @@
 /* One table of keys; a value is text first, wherever it stood, and is checked in one place. */
 #include "server/config.h"
 
+#include "server/flat.h"
 #include "server/nearest.h"
 #include "server/text.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <jansson.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,6 @@ enum {
     SETTINGS = sizeof settings / sizeof *settings,
     KEY_BYTES = 64,
     FLAG_BYTES = KEY_BYTES + 8,
-    NUMBER_BYTES = 32,
 };
 
 static const char *const expectations[] = {
@@ -167,56 +166,19 @@ static attn_status read_fallbacks(srv_config *config, attn_error *error)
     return status;
 }
 
-static attn_status read_member(srv_config *config, const char *path, const char *key,
-                               const json_t *value, attn_error *error)
+static attn_status read_member(void *context, const char *path, const char *key,
+                               const srv_flat_value *value, attn_error *error)
 {
     const setting *s = find(key);
     if (!s)
         return unknown(path, key, error);
-    char number[NUMBER_BYTES];
-    srv_text text = srv_text_lend(number, sizeof number);
-    if (json_is_string(value))
-        return set(config, s, path, json_string_value(value), error);
-    if (json_is_integer(value) && s->kind != BOOL)
-        srv_text_int(&text, json_integer_value(value));
-    else if (json_is_boolean(value) && s->kind == BOOL)
-        srv_text_string(&text, json_is_true(value) ? "true" : "false");
-    else if (json_is_real(value) && s->kind == REAL)
-        srv_text_real(&text, json_real_value(value));
-    else
-        return attn_error_set(error, ATTN_INVALID, key, "%s: %s is neither a string nor %s", path,
-                              key, expectations[s->kind]);
-    return set(config, s, path, number, error);
-}
-
-static attn_status read_file(srv_config *config, const char *path, attn_error *error)
-{
-    json_error_t fault;
-    /* When its allocations fail jansson may blame the syntax, or drop a byte and go on. */
-    errno = 0;
-    json_t *document = json_load_file(path, JSON_REJECT_DUPLICATES, &fault);
-    if (errno == ENOMEM) {
-        json_decref(document);
-        return attn_error_set(error, ATTN_NO_MEMORY, "config", "%.200s: no memory to read it",
-                              path);
-    }
-    if (!document && fault.line < 1) /* there was nothing to read */
-        return attn_error_set(error, ATTN_INVALID, "config", "%.200s", fault.text);
-    if (!document)
-        return attn_error_set(error, ATTN_INVALID, "config", "%.160s: line %d: %s", path,
-                              fault.line, fault.text);
-    attn_status status = ATTN_OK;
-    if (!json_is_object(document))
-        status = attn_error_set(error, ATTN_INVALID, "config", "%s: expected a JSON object", path);
-    const char *key;
-    json_t *value;
-    json_object_foreach(document, key, value)
-    {
-        if (status == ATTN_OK)
-            status = read_member(config, path, key, value, error);
-    }
-    json_decref(document);
-    return status;
+    bool fits = value->kind == SRV_FLAT_TEXT || (value->kind == SRV_FLAT_INT && s->kind != BOOL) ||
+                (value->kind == SRV_FLAT_BOOL && s->kind == BOOL) ||
+                (value->kind == SRV_FLAT_REAL && s->kind == REAL);
+    if (fits)
+        return set(context, s, path, value->text, error);
+    return attn_error_set(error, ATTN_INVALID, key, "%s: %s is neither a string nor %s", path, key,
+                          expectations[s->kind]);
 }
 
 /* "ATTND_MAX_BODY_BYTES=…" becomes the key max_body_bytes; false for other variables. */
@@ -324,7 +286,7 @@ attn_status srv_config_read(srv_config *config, char *const *list, char *const *
     if (status == ATTN_OK)
         status = read_fallbacks(config, error);
     if (status == ATTN_OK && a.file)
-        status = read_file(config, a.file, error);
+        status = srv_flat_read(a.file, "config", read_member, config, error);
     if (status == ATTN_OK)
         status = read_environment(config, environment, error);
     a.config = config;

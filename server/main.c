@@ -4,6 +4,8 @@
 #include "attn/route.h"
 #include "server/attend/source.h"
 #include "server/bench/bench.h"
+#include "server/cost/calibration.h"
+#include "server/cost/command.h"
 #include "server/healthcheck.h"
 #include "server/init_model/init_model.h"
 #include "server/listen.h"
@@ -13,7 +15,6 @@
 
 #include <fcntl.h>
 #include <malloc.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,6 +31,7 @@ static void print_help(FILE *out)
           "       attnd bench [--flag value]...   time the backends on this machine; bench --help\n"
           "       attnd init-model DIR            write a model of random weights; init-model "
           "--help\n"
+          "       attnd calibrate [--out FILE]    measure what predictions are made of\n"
           "       attnd healthcheck URL           0 when the URL answers 2xx, else 1\n"
           "       attnd version                   say what this is\n"
           "       attnd --help                    this text\n"
@@ -85,6 +87,11 @@ static attn_status start(srv_server *server, attn_error *error)
     server->executor = srv_executor_open(server->workers, error);
     if (!server->executor)
         return error->status;
+    srv_cost_init(&server->cost);
+    status = srv_cost_open(&server->cost, &server->machine, server->executor, server->workers,
+                           server->config.calibration_file, &server->log, error);
+    if (status != ATTN_OK)
+        return status;
     const srv_config *config = &server->config;
     server->registry = srv_registry_open(config->model_dir, srv_config_is_explicit(config),
                                          server->executor, &server->log, error);
@@ -102,7 +109,6 @@ static void announce(srv_server *server)
         srv_log_string("version", srv_version),
         srv_log_string("isa", attn_isa_name(server->machine.isa)),
         srv_log_int("workers", server->workers),
-        srv_log_real("attend_gflops_per_core", round(1 / server->machine.rates.attend_flop_ns)),
         srv_log_int("pid", getpid()),
     };
     srv_log_event(&server->log, SRV_LOG_INFO, "serving", fields, sizeof fields / sizeof *fields);
@@ -165,7 +171,12 @@ static attn_status check_together(const srv_config *config, attn_error *error)
     if (status == ATTN_OK && config->admin_listen[0])
         status = srv_listen_check(config->admin_listen, "admin_listen", error);
     attn_machine machine;
-    return status == ATTN_OK ? attn_machine_probe(&machine, config->isa, error) : status;
+    srv_calibration calibration;
+    if (status == ATTN_OK)
+        status = attn_machine_probe(&machine, config->isa, error);
+    if (status == ATTN_OK && srv_calibration_exists(config->calibration_file))
+        status = srv_calibration_read(&calibration, config->calibration_file, machine.isa, error);
+    return status;
 }
 
 static int configure_and_serve(char **arguments, char **environment)
@@ -210,6 +221,8 @@ int main(int count, char **arguments, char **environment)
         return srv_bench(arguments + 2);
     if (strcmp(command, "init-model") == 0)
         return srv_init_model(arguments + 2);
+    if (strcmp(command, "calibrate") == 0)
+        return srv_cost_calibrate(arguments + 2);
     for (int i = 1; i < count; i++) {
         if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0) {
             print_help(stdout);

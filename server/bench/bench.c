@@ -188,6 +188,9 @@ static attn_status start(bench *b, char *const *arguments, attn_error *error)
     int64_t wanted = b->options.workers ? b->options.workers : b->machine.cores;
     b->workers = (int)(wanted < SRV_MAX_WORKERS ? wanted : SRV_MAX_WORKERS);
     attn_blas_init();
+    status = attn_machine_calibrate(&b->machine, error);
+    if (status != ATTN_OK)
+        return status;
     b->executor = srv_executor_open(b->workers, error);
     return b->executor ? ATTN_OK : error->status;
 }
