@@ -2,7 +2,7 @@
 """Every target of the daemon as a server: usage bench_serving.py BINARY [--long] [PART...].
 
 Starts the daemon on free ports, asks, and prints a Markdown table. PART is latency, memory, formats,
-rate or pressure; all of them otherwise. --long adds 100,000 mixed requests. The clients share the
+cost, rate or pressure; all of them otherwise. --long adds 100,000 mixed requests. The clients share the
 machine with the daemon, so every figure is the worse for them; misses are marked and never fail.
 """
 
@@ -14,6 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "serving"), os.path.join(HERE, "..", "http")]
 
 import client  # noqa: E402
+import cost  # noqa: E402
 import formats  # noqa: E402
 import latency  # noqa: E402
 import memory  # noqa: E402
@@ -31,7 +32,8 @@ def machine():
 def main(path, flags):
     client.binary = os.path.abspath(path)
     parts = {"latency": latency.measure, "memory": lambda: memory.measure("--long" in flags),
-             "formats": formats.measure, "rate": rate.measure, "pressure": pressure.measure}
+             "formats": formats.measure, "cost": cost.measure, "rate": rate.measure,
+             "pressure": pressure.measure}
     wanted = [flag for flag in flags if flag != "--long"] or list(parts)
     unknown = [name for name in wanted if name not in parts]
     if unknown:
