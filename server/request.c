@@ -48,21 +48,30 @@ static void count_errors(srv_metrics *m, const srv_account *a)
     }
 }
 
-/* Hold the prediction against what was measured, and learn from it. */
-static void count_cost(srv_server *server, const srv_account *a)
+static void learn(srv_server *server, const srv_account *a, srv_stage stage)
 {
     const srv_account_cost *cost = &a->cost;
     srv_correction *correction = &server->cost.correction;
-    if (!(cost->predicted_ns > 0))
+    srv_kind kind = cost->kind[stage];
+    srv_correction_learn(correction, kind, a->n, cost->busy_ns[stage], cost->rates_ns[stage]);
+    srv_metrics_set(server->metrics, SRV_METRIC_COST_CORRECTION,
+                    srv_correction_factor(correction, kind, a->n),
+                    SRV_LABELS(srv_stage_name(stage), kind.what, kind.model ? "model" : "raw",
+                               srv_correction_decade_name(srv_correction_decade(a->n))));
+}
+
+/* Hold the prediction against what was measured, and learn from it. */
+static void count_cost(srv_server *server, const srv_account *a)
+{
+    double busy_ns = 0;
+    if (!(a->cost.predicted_ns > 0))
         return;
+    for (srv_stage stage = 0; stage < SRV_STAGES; stage++) {
+        busy_ns += a->cost.busy_ns[stage];
+        learn(server, a, stage);
+    }
     srv_metrics_observe(server->metrics, SRV_METRIC_COST_PREDICTION_RATIO,
-                        cost->busy_ns / cost->predicted_ns, SRV_LABELS(a->backend));
-    srv_correction_learn(correction, a->backend, a->n, cost->program_busy_ns,
-                         cost->program_predicted_ns);
-    srv_metrics_set(
-        server->metrics, SRV_METRIC_COST_CORRECTION,
-        srv_correction_factor(correction, a->backend, a->n),
-        SRV_LABELS(a->backend, srv_correction_decade_name(srv_correction_decade(a->n))));
+                        busy_ns / a->cost.predicted_ns, SRV_LABELS(a->backend));
 }
 
 /* A plan answers no tokens, and is no work. */

@@ -21,11 +21,12 @@ typedef struct srv_measured {
     double relative_error; /* of those, in L2 */
 } srv_measured;
 
-/* Processor time on workers: of the whole request, and of its program alone, for which the
- * prediction is what the rates say. All 0 where several programs were tried. */
+/* Processor time that the stages took and that the rates alone say they take, and what was
+ * predicted of them all. All 0 where several programs were tried. */
 typedef struct srv_account_cost {
-    double busy_ns, predicted_ns;
-    double program_busy_ns, program_predicted_ns;
+    srv_kind kind[SRV_STAGES];
+    double busy_ns[SRV_STAGES], rates_ns[SRV_STAGES];
+    double predicted_ns;
 } srv_account_cost;
 
 /* What is known about the work, for the log line and the metrics; filled by the endpoint. */

@@ -235,7 +235,7 @@ static bool next_compute(attend *a, attn_phase *phase)
 {
     const attn_program *program = srv_decision_program(&a->decision);
     size_t shared = attn_program_shared_bytes(program);
-    double print_ns = srv_decision_forecast(&a->decision)->print_ns;
+    double print_ns = srv_decision_forecast(&a->decision)->ns[SRV_STAGE_PRINT];
     if (a->stage != COMPUTE) {
         a->stage = COMPUTE;
         a->phase = -1;
@@ -341,14 +341,18 @@ static void note_failure(attend *a)
 static void fill_cost(attend *a)
 {
     const srv_forecast *forecast = srv_decision_forecast(&a->decision);
+    srv_account_cost *cost = &a->request->account.cost;
     if (a->tried_more)
         return;
-    a->request->account.cost = (srv_account_cost){
-        .busy_ns = (double)a->job.busy_ns,
-        .predicted_ns = forecast->read_ns + forecast->compute_ns + forecast->print_ns,
-        .program_busy_ns = (double)(a->computed_busy_ns - a->read_busy_ns),
-        .program_predicted_ns = forecast->program_ns,
-    };
+    cost->busy_ns[SRV_STAGE_READ] = (double)a->read_busy_ns;
+    cost->busy_ns[SRV_STAGE_COMPUTE] = (double)(a->computed_busy_ns - a->read_busy_ns);
+    cost->busy_ns[SRV_STAGE_PRINT] = (double)(a->job.busy_ns - a->computed_busy_ns);
+    for (srv_stage s = 0; s < SRV_STAGES; s++) {
+        cost->kind[s] =
+            srv_forecast_kind(&a->call.transfer, s, srv_decision_chosen(&a->decision)->name);
+        cost->rates_ns[s] = forecast->rates_ns[s];
+        cost->predicted_ns += forecast->ns[s];
+    }
 }
 
 static void fill_account(attend *a)

@@ -34,10 +34,13 @@ srv_transfer srv_transfer_of(const srv_request *request, const srv_inputs *in, c
                                          in->f, in->omega, in->input, in->key_mask};
     const int count = sizeof tensors / sizeof *tensors;
     double body_bytes = (double)request->body_length, floats = 0;
-    srv_transfer t = {.slices = slices};
+    srv_transfer t = {.model = call->model != NULL,
+                      .json_in = request->format == SRV_FORMAT_JSON,
+                      .json_out = request->wanted == SRV_FORMAT_JSON,
+                      .slices = slices};
     for (int i = 0; i < count; i++)
         floats += tensors[i] ? (double)tensors[i]->count : 0;
-    if (request->format == SRV_FORMAT_JSON) {
+    if (t.json_in) {
         t.base64_bytes = base64_bytes(tensors, count, body_bytes);
         t.number_bytes = body_bytes - t.base64_bytes;
     } else {
@@ -47,8 +50,7 @@ srv_transfer srv_transfer_of(const srv_request *request, const srv_inputs *in, c
         t.converted_floats = is_float32 ? 0 : floats;
     }
     add_answer(&t, call);
-    if (request->wanted == SRV_FORMAT_JSON &&
-        srv_options_bool(options, SRV_FIELD_RETURN_OUTPUT, true)) {
+    if (t.json_out && srv_options_bool(options, SRV_FIELD_RETURN_OUTPUT, true)) {
         const srv_tensor *like = in->input ? in->input : in->q;
         bool base64 = like && like->form == SRV_FORM_BASE64;
         *(base64 ? &t.base64_floats : &t.number_floats) = t.out_floats;
@@ -60,7 +62,8 @@ srv_transfer srv_transfer_of_shape(const srv_call *call)
 {
     const attn_shape *s = &call->shape;
     double batch = (double)s->batch, heads = (double)s->heads, kv_heads = (double)s->kv_heads;
-    srv_transfer t = {.slices = SAFETENSORS_SLICES + (call->model ? 1 : 3)};
+    srv_transfer t = {.model = call->model != NULL,
+                      .slices = SAFETENSORS_SLICES + (call->model ? 1 : 3)};
     t.stored_floats = batch * heads * (double)s->n * (double)s->d;
     if (!call->model)
         t.stored_floats += batch * kv_heads * (double)s->m * (double)(s->d + s->dv);

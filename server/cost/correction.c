@@ -11,6 +11,13 @@
 static const char *const decade_names[SRV_CORRECTION_DECADES] = {
     "1", "10", "100", "1000", "10000", "100000", "1000000"};
 
+static const char *const stage_names[SRV_STAGES] = {"read", "compute", "print"};
+
+const char *srv_stage_name(srv_stage stage)
+{
+    return stage_names[stage];
+}
+
 int srv_correction_decade(int64_t n)
 {
     int decade = 0;
@@ -24,37 +31,43 @@ const char *srv_correction_decade_name(int decade)
     return decade_names[decade];
 }
 
+static bool is_same(srv_kind a, srv_kind b)
+{
+    return a.stage == b.stage && a.model == b.model && strcmp(a.what, b.what) == 0;
+}
+
 /* The entry's index, or the number of entries. */
-static int find(const srv_correction *correction, const char *backend)
+static int find(const srv_correction *correction, srv_kind kind)
 {
     int count = atomic_load(&correction->count), i = 0;
-    while (i < count && strcmp(correction->entries[i].backend, backend) != 0)
+    while (i < count && !is_same(correction->entries[i].kind, kind))
         i++;
     return i;
 }
 
-double srv_correction_factor(const srv_correction *correction, const char *backend, int64_t n)
+double srv_correction_factor(const srv_correction *correction, srv_kind kind, int64_t n)
 {
-    int i = find(correction, backend);
-    if (i == atomic_load(&correction->count))
+    int i = find(correction, kind);
+    if (i == SRV_CORRECTION_KINDS)
         return 1;
+    /* An entry that was added meanwhile has nothing to say yet, and one not in use holds 0. */
     double factor = atomic_load(&correction->entries[i].decades[srv_correction_decade(n)].factor);
     return factor == 0 ? 1 : factor;
 }
 
-void srv_correction_learn(srv_correction *correction, const char *backend, int64_t n,
-                          double actual_ns, double predicted_ns)
+void srv_correction_learn(srv_correction *correction, srv_kind kind, int64_t n, double actual_ns,
+                          double rates_ns)
 {
-    double ratio = actual_ns / predicted_ns;
-    int i = find(correction, backend), decade = srv_correction_decade(n);
-    if (!(actual_ns > 0 && predicted_ns > 0 && isfinite(ratio)) || i == SRV_CORRECTION_BACKENDS)
+    double ratio = actual_ns / rates_ns;
+    int i = find(correction, kind), decade = srv_correction_decade(n);
+    if (!(actual_ns > 0 && rates_ns > 0 && isfinite(ratio)) || i == SRV_CORRECTION_KINDS)
         return;
     srv_correction_entry *entry = &correction->entries[i];
     if (i == atomic_load(&correction->count)) {
-        entry->backend = backend;
+        entry->kind = kind;
         atomic_store(&correction->count, i + 1);
     }
-    double before = srv_correction_factor(correction, backend, n);
+    double before = srv_correction_factor(correction, kind, n);
     double weight = fmax(1.0 / (++entry->decades[decade].samples + 1), WEIGHT);
     ratio = fmin(fmax(ratio, SRV_CORRECTION_LEAST), SRV_CORRECTION_MOST);
     atomic_store(&entry->decades[decade].factor, before + weight * (ratio - before));

@@ -6,17 +6,20 @@
 #include "server/cost/transfer.h"
 #include "server/server.h"
 
+/* Processor time, all workers together. */
 typedef struct srv_forecast {
-    double read_ns, compute_ns, print_ns; /* processor time, all workers together */
-    double program_ns;                    /* compute_ns as it was before the correction */
-    double wall_ns;                       /* of the whole, on workers that do nothing else */
+    double rates_ns[SRV_STAGES]; /* by the rates alone */
+    double ns[SRV_STAGES];       /* corrected by what requests of the kind were measured to take */
+    double wall_ns;              /* of the whole on the wall, when workers do nothing else */
 } srv_forecast;
 
 /* Of a body of so many bytes, before anything is known of it. */
 double srv_forecast_read_ns(const srv_server *server, bool json, double bytes);
 
-/* By the rates, and for the program by what requests of its backend and length were measured to
- * take. Any thread. */
+/* The kind whose factor the request's stage is multiplied by. `backend` is static. */
+srv_kind srv_forecast_kind(const srv_transfer *transfer, srv_stage stage, const char *backend);
+
+/* Of a request of length n. Any thread. */
 srv_forecast srv_forecast_make(const srv_server *server, const srv_transfer *transfer,
                                const attn_program *program, const char *backend, int64_t n);
 

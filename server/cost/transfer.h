@@ -2,9 +2,12 @@
 #ifndef SERVER_COST_TRANSFER_H
 #define SERVER_COST_TRANSFER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct srv_transfer {
+    bool model;                          /* of a loaded model, else a raw call */
+    bool json_in, json_out;              /* else safetensors */
     double number_bytes, base64_bytes;   /* of a JSON body */
     double stored_floats;                /* of a safetensors body */
     double converted_floats;             /* those of them that are not float32 */
