@@ -23,6 +23,10 @@
 /* Scratch that an idle worker may keep. */
 #define SCRATCH_KEPT_BYTES ((size_t)4 << 20)
 
+enum {
+    BRIEF_NS = 20000 /* a tile too short to be worth a system call */
+};
+
 typedef struct worker {
     srv_executor *executor;
     int index;
@@ -30,7 +34,7 @@ typedef struct worker {
     pthread_cond_t wake;
     struct worker *next_idle;
     bool idle;
-    int64_t thread_ns; /* srv_thread_ns when it last began to look for a tile */
+    int64_t thread_ns; /* srv_thread_ns when it was last asked */
     void *scratch;     /* mapped, so that giving it back really lowers the process's memory */
     size_t scratch_bytes;
 } worker;
@@ -46,12 +50,19 @@ struct srv_executor {
     worker workers[];
 };
 
-/* Processor time since this was last asked. */
-static int64_t take_time(worker *self)
+/* Processor time of a tile that was picked at `from_ns` and has just ended. The thread's own clock
+ * is a system call: what was over before it could have paid was hardly interrupted. That clock also
+ * counts what the worker did since it was last asked, but never waiting, and the other one counts
+ * waiting: the truth is below both. */
+static int64_t busy_since(worker *self, int64_t from_ns)
 {
+    int64_t wall_ns = srv_now_ns() - from_ns;
+    if (wall_ns < BRIEF_NS)
+        return wall_ns;
     int64_t before_ns = self->thread_ns;
     self->thread_ns = srv_thread_ns();
-    return self->thread_ns - before_ns;
+    int64_t thread_ns = self->thread_ns - before_ns;
+    return thread_ns < wall_ns ? thread_ns : wall_ns;
 }
 
 /* Lock held: wake up to `count` idle workers. */
@@ -141,24 +152,21 @@ static void advance(srv_executor *executor, srv_job *job)
     wake(executor, phase.tiles - 1); /* the caller itself is about to pick */
 }
 
-/* Lock held, and released while the tile runs. A tile is charged with being picked as well, so that
- * one reading of the clock a tile is enough. */
-static void step(worker *self, srv_job *job, int64_t tile)
+/* Lock held, and released while the tile runs, which was picked at `now_ns`. */
+static void step(worker *self, srv_job *job, int64_t tile, int64_t now_ns)
 {
     srv_executor *executor = self->executor;
     if (tile != SRV_NO_TILE) {
         size_t peak_bytes;
         pthread_mutex_unlock(&executor->lock);
         attn_status status = run_tile(self, job, tile, &peak_bytes);
-        int64_t took_ns = take_time(self);
+        int64_t busy_ns = busy_since(self, now_ns);
         pthread_mutex_lock(&executor->lock);
-        job->busy_ns += took_ns;
+        job->busy_ns += busy_ns;
         srv_job_end_tile(job, tile, status, self->index, peak_bytes);
     }
-    if (srv_job_at_rest(job)) {
+    if (srv_job_at_rest(job))
         advance(executor, job);
-        take_time(self);
-    }
 }
 
 /* Lock held: nothing to do. False when there never will be. */
@@ -174,7 +182,6 @@ static bool rest(worker *self)
     if (executor->closing && !executor->queue.oldest)
         return false;
     sleep_idle(self);
-    take_time(self);
     return true;
 }
 
@@ -183,15 +190,15 @@ static void *work(void *argument)
     worker *self = argument;
     srv_executor *executor = self->executor;
     attn_blas_warm();
-    take_time(self);
+    self->thread_ns = srv_thread_ns();
     pthread_mutex_lock(&executor->lock);
     executor->warm_count++;
     pthread_cond_signal(&executor->warmed);
     for (bool open = true; open;) {
-        int64_t tile;
-        srv_job *job = srv_queue_pick(&executor->queue, srv_now_ns(), &tile);
+        int64_t tile, now_ns = srv_now_ns();
+        srv_job *job = srv_queue_pick(&executor->queue, now_ns, &tile);
         if (job)
-            step(self, job, tile);
+            step(self, job, tile, now_ns);
         else
             open = rest(self);
     }

@@ -5,6 +5,7 @@
  * printed and read again it is the same. The file is a block of memory behind a descriptor, so
  * nothing touches a disk. */
 #include "server/config.h"
+#include "server/cost/calibration.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -116,6 +117,25 @@ static bool is_utf8(const srv_config *config)
     return all;
 }
 
+/* The same text as a file of rates: refused in a sentence, or every rate is one. */
+static void check_calibration(const char *path)
+{
+    srv_calibration calibration;
+    attn_error error = {0};
+    attn_status status = srv_calibration_read(&calibration, path, ATTN_ISA_AVX2, &error);
+    require(status == ATTN_OK || (status == error.status && error.message[0]), "no sentence", path);
+    if (status != ATTN_OK)
+        return;
+#define RATE(member, fallback, what) \
+    require(calibration.machine.member > 0 && calibration.machine.member <= 1e9, "rate", #member);
+#include "attn/rates.def"
+#undef RATE
+#define RATE(member, fallback, what) \
+    require(calibration.server.member > 0 && calibration.server.member <= 1e9, "rate", #member);
+#include "server/cost/rates.def"
+#undef RATE
+}
+
 static attn_status read_text(srv_config *config, const char *text, size_t size, words *flags,
                              words *environment, attn_error *error)
 {
@@ -126,6 +146,7 @@ static attn_status read_text(srv_config *config, const char *text, size_t size, 
     flags->list[flags->count + 1] = path;
     attn_status status =
         srv_config_read(config, flags->list, environment->list, &check, &print, error);
+    check_calibration(path);
     close(fd);
     return status;
 }

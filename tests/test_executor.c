@@ -1,5 +1,6 @@
 /* The worker threads: barriers, wake-ups, cancelling, scratch. Gates stand where a sleep would be,
  * so that nothing here depends on how fast the machine is. */
+#include "server/clock.h"
 #include "server/executor.h"
 #include "tests/support/suite.h"
 
@@ -1035,6 +1036,56 @@ static void test_many_submitters(void)
     }
 }
 
+/* Processor time */
+
+enum {
+    BURN_NS = 300000,
+    BURN_TILES = 40,
+};
+
+/* Use this much of the calling thread's processor time. */
+static attn_status burn(probe *p, int phase, int64_t tile, attn_arena *scratch)
+{
+    int64_t end_ns = srv_thread_ns() + BURN_NS;
+    (void)p, (void)phase, (void)tile, (void)scratch;
+    while (srv_thread_ns() < end_ns)
+        ;
+    return ATTN_OK;
+}
+
+/* Be long without working. */
+static attn_status doze(probe *p, int phase, int64_t tile, attn_arena *scratch)
+{
+    const struct timespec nap = {.tv_nsec = BURN_NS};
+    (void)p, (void)phase, (void)tile, (void)scratch;
+    nanosleep(&nap, NULL);
+    return ATTN_OK;
+}
+
+/* What tiles burn is counted, on however many workers, and waiting is not; each job has its own. */
+static void test_busy_time(void)
+{
+    const int64_t burnt_ns = (int64_t)BURN_TILES * BURN_NS;
+    for (int i = 0; i < WORKER_COUNTS; i++) {
+        srv_executor *executor = open_executor(worker_counts[i]);
+        probe *burning = probe_flat(BURN_TILES), *dozing = probe_flat(BURN_TILES);
+        burning->tile_hook = burn;
+        dozing->tile_hook = doze;
+        srv_executor_submit(executor, &burning->job);
+        srv_executor_submit(executor, &dozing->job);
+        probe_wait(burning, ATTN_OK, BURN_TILES);
+        probe_wait(dozing, ATTN_OK, BURN_TILES);
+        CHECK(burning->job.busy_ns >= burnt_ns && burning->job.busy_ns < 2 * burnt_ns,
+              "%d workers: %lld ns, burnt %lld", worker_counts[i], (long long)burning->job.busy_ns,
+              (long long)burnt_ns);
+        CHECK(dozing->job.busy_ns > 0 && dozing->job.busy_ns < burnt_ns / 2,
+              "%d workers: %lld ns asleep", worker_counts[i], (long long)dozing->job.busy_ns);
+        probe_free(burning);
+        probe_free(dozing);
+        srv_executor_close(executor);
+    }
+}
+
 int main(void)
 {
     static const test_case cases[] = {
@@ -1069,6 +1120,7 @@ int main(void)
         {"done submits", test_done_submits},
         {"many jobs", test_many_jobs},
         {"many submitters", test_many_submitters},
+        {"busy time", test_busy_time},
         {0},
     };
     return test_main("executor", cases);

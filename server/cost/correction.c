@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The newest sample's weight, once there are more of them. At first the average is that of all,
- * with the 1 that was assumed as one of them. */
+ * with what was assumed as one of them. */
 #define WEIGHT 0.1
 
 static const char *const decade_names[SRV_CORRECTION_DECADES] = {
@@ -50,9 +50,19 @@ double srv_correction_factor(const srv_correction *correction, srv_kind kind, in
     int i = find(correction, kind);
     if (i == SRV_CORRECTION_KINDS)
         return 1;
-    /* An entry that was added meanwhile has nothing to say yet, and one not in use holds 0. */
-    double factor = atomic_load(&correction->entries[i].decades[srv_correction_decade(n)].factor);
-    return factor == 0 ? 1 : factor;
+    /* One not in use holds nothing but 0. */
+    const srv_correction_entry *entry = &correction->entries[i];
+    int decade = srv_correction_decade(n);
+    for (int away = 0; away < SRV_CORRECTION_DECADES; away++)
+        for (int side = -1; side <= 1; side += 2) {
+            int at = decade + side * away;
+            double factor = at >= 0 && at < SRV_CORRECTION_DECADES
+                                ? atomic_load(&entry->decades[at].factor)
+                                : 0;
+            if (factor != 0)
+                return factor;
+        }
+    return 1;
 }
 
 void srv_correction_learn(srv_correction *correction, srv_kind kind, int64_t n, double actual_ns,

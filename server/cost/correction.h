@@ -52,7 +52,8 @@ typedef struct srv_correction {
 int srv_correction_decade(int64_t n);
 const char *srv_correction_decade_name(int decade);
 
-/* 1 until something was measured. Any thread. */
+/* Where the decade has none, that of the nearest that has, the shorter first; 1 until something was
+ * measured. Any thread. */
 double srv_correction_factor(const srv_correction *correction, srv_kind kind, int64_t n);
 
 /* A request took `actual_ns` where the rates alone predict `rates_ns`; neither counts unless both
