@@ -96,8 +96,9 @@ include_rules() {
     code '# *include *"(server/)?(main|loop|listen|endpoints)[./]' server/codec server/executor.c \
         server/executor_queue.c server/metrics.c server/log.c server/problem.c |
         rule 'the lower floors of server do not include the loop or the endpoints'
-    # JSON is read in seven places: a body, its tensors, its options, the repository's bodies, the
-    # configuration, a model's documents, and the header of safetensors, which is also written.
+    # JSON is read in seven places: a body, its tensors, its options, the repository's bodies, flat
+    # files such as the configuration, a model's documents, and the header of safetensors, which is
+    # also written.
     for pair in microhttpd.h:3 uv.h:3 cblas.h:3 jansson.h:8; do
         header=${pair%:*}
         files=$(cd "$bare" && grep -rlE "# *include *[\"<]$header" core server include 2>/dev/null)
