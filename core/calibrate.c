@@ -144,7 +144,7 @@ static void fill(float *array)
 static attn_status run_experiments(attn_machine *machine, float *memory, attn_error *error)
 {
     attn_lab lab;
-    attn_frame frame = {{NULL}};
+    attn_frame frame = {.row = 0};
     double took_ns[RATES], counts[RATES][RATES];
     attn_rates rates = attn_rates_default();
     attn_status status = ATTN_OK;

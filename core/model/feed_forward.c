@@ -55,7 +55,8 @@ static attn_status add_chunk(attn_program *program, const void *layer, int64_t f
                                .onto = attn_region_from_row(site->onto, from)};
     attn_status status = ATTN_OK;
     if (site->norm) {
-        status = attn_row_norm_add(program, &machine->rates, site->norm, x, at->normed, extent, site->hidden, error);
+        status = attn_row_norm_add(program, &of->machine->rates, site->norm, x, at->normed, extent,
+                                   site->hidden, error);
         x = at->normed;
     }
     if (status == ATTN_OK)

@@ -180,39 +180,47 @@ size_t attn_program_bytes(const attn_program *program, int workers)
            (size_t)workers * attn_program_scratch_bytes(program);
 }
 
-static double step_ns(const attn_step *step, int from, int workers)
+double attn_phase_ns(const attn_phase *phase, const attn_crew *crew)
+{
+    double tiles = (double)phase->tiles;
+    double at_once = tiles < crew->workers ? tiles : (double)crew->workers;
+    double alone_ns = tiles * (phase->tile_ns * crew->pace + crew->tile_ns);
+    double together_ns = alone_ns / at_once + (at_once > 1 ? crew->wake_ns : 0);
+    return crew->barrier_ns + (together_ns < alone_ns ? together_ns : alone_ns);
+}
+
+static double step_ns(const attn_step *step, int from, const attn_crew *crew)
 {
     if (step->kind->ns)
-        return step->kind->ns(step, from, workers);
+        return step->kind->ns(step, from, crew);
     double total = 0;
     for (int p = from; p < step->phases; p++) {
         attn_phase phase = step->kind->phase(step, p);
-        double at_once = phase.tiles < workers ? (double)phase.tiles : (double)workers;
-        total += (double)phase.tiles * phase.tile_ns / at_once;
+        total += attn_phase_ns(&phase, crew);
     }
     return total;
 }
 
-double attn_program_ns_from(const attn_program *program, int from, int workers)
+double attn_program_ns_from(const attn_program *program, int from, const attn_crew *crew)
 {
     double total = 0;
     for (int i = program->count - 1; i >= 0; i--) {
         const attn_step *step = program->steps[i];
         if (step->first + step->phases <= from)
             break;
-        total += step_ns(step, from > step->first ? from - step->first : 0, workers);
+        total += step_ns(step, from > step->first ? from - step->first : 0, crew);
     }
     return total;
 }
 
 double attn_program_remaining_ns(const attn_program *program, int from)
 {
-    return attn_program_ns_from(program, from, 1);
+    return attn_program_ns_from(program, from, &(attn_crew){.workers = 1, .pace = 1});
 }
 
-double attn_program_ns(const attn_program *program, int workers)
+double attn_program_ns(const attn_program *program, const attn_crew *crew)
 {
-    return attn_program_ns_from(program, 0, workers);
+    return attn_program_ns_from(program, 0, crew);
 }
 
 void attn_program_set_deviation(attn_program *program, int rows, int64_t tiles, size_t offset)

@@ -40,14 +40,14 @@ static attn_status run(const attn_step *step, const attn_frame *frame, int phase
     return attn_program_run(r->part, &moved, phase % phases, tile, scratch);
 }
 
-static double ns(const attn_step *step, int from, int workers)
+static double ns(const attn_step *step, int from, const attn_crew *crew)
 {
     const repeat *r = of_step(step);
     int phases = attn_program_phases(r->part);
     int64_t whole = r->times - (from + phases - 1) / phases;
-    double total = (double)whole * attn_program_ns(r->part, workers);
+    double total = (double)whole * attn_program_ns(r->part, crew);
     if (from % phases)
-        total += attn_program_ns_from(r->part, from % phases, workers);
+        total += attn_program_ns_from(r->part, from % phases, crew);
     return total;
 }
 

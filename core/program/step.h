@@ -12,9 +12,10 @@ typedef struct attn_step_kind {
     attn_phase (*phase)(const attn_step *step, int phase);
     attn_status (*run)(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
                        attn_arena *scratch);
-    double (*ns)(const attn_step *step, int from, int workers); /* of phases [from, end); NULL: they
-                                                                   are few enough to be added up */
-    void (*close)(attn_step *step); /* what the step owns; NULL: nothing but its block */
+    double (*ns)(const attn_step *step, int from,
+                 const attn_crew *crew); /* of phases [from, end); NULL: they
+                                  are few enough to be added up */
+    void (*close)(attn_step *step);      /* what the step owns; NULL: nothing but its block */
 } attn_step_kind;
 
 /* The beginning of every step, which is one block of memory. */
@@ -42,8 +43,8 @@ attn_program *attn_program_open_part(const attn_program *program, attn_error *er
 attn_status attn_program_repeat(attn_program *program, attn_program *part, int64_t times,
                                 int64_t rows, int64_t columns, attn_error *error);
 
-/* Time of phases [from, end) on `workers`. */
-double attn_program_ns_from(const attn_program *program, int from, int workers);
+/* Time of phases [from, end). */
+double attn_program_ns_from(const attn_program *program, int from, const attn_crew *crew);
 
 /* Set a warning unless there is one. */
 void attn_program_warn(attn_program *program, const char *warning);

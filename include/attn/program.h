@@ -63,9 +63,22 @@ size_t attn_program_scratch_bytes(const attn_program *program); /* of each worke
 /* Bound on the workspace of `workers` that run it at once. */
 size_t attn_program_bytes(const attn_program *program, int workers);
 
-/* Predicted time of phases [from, end) on one core; and of the whole program on `workers`. */
+/* Predicted time of phases [from, end) on one core, nothing but tiles. */
 double attn_program_remaining_ns(const attn_program *program, int from);
-double attn_program_ns(const attn_program *program, int workers);
+
+/* Who runs a program. */
+typedef struct attn_crew {
+    int workers;
+    double pace;       /* a tile takes so many times what the plan says */
+    double tile_ns;    /* besides, for handing it out */
+    double barrier_ns; /* from one phase to the next */
+    double wake_ns;    /* until the workers that slept have begun, when a phase has tiles for them */
+} attn_crew;
+
+/* Predicted time on the wall of a phase, which is spread over the workers as far as it has tiles,
+ * unless one alone has done them before the others wake; and of a whole program. */
+double attn_phase_ns(const attn_phase *phase, const attn_crew *crew);
+double attn_program_ns(const attn_program *program, const attn_crew *crew);
 
 /* For the client: what should be known of the answer; "" for nothing. */
 const char *attn_program_warning(const attn_program *program);

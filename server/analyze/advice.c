@@ -1,6 +1,8 @@
 /* Trials one after the other: a plan's phases, then a comparison, a head a tile. */
 #include "server/analyze/advice.h"
 
+#include "server/cost/forecast.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -45,7 +47,8 @@ static attn_status consider(srv_advice *advice, const srv_server *server, attn_t
     size_t scratch = attn_program_scratch_bytes(program);
     advice->shared_bytes = shared > advice->shared_bytes ? shared : advice->shared_bytes;
     advice->scratch_bytes = scratch > advice->scratch_bytes ? scratch : advice->scratch_bytes;
-    trial.predicted_ms = round_to_ns(attn_program_ns(program, server->workers) * 1e-6);
+    const attn_crew crew = srv_forecast_crew(server);
+    trial.predicted_ms = round_to_ns(attn_program_ns(program, &crew) * 1e-6);
     advice->programs[advice->count] = program;
     advice->trials[advice->count++] = trial;
     return ATTN_OK;

@@ -1,6 +1,5 @@
 /* Sums over the stages of a request: processor time, and time on the wall when every worker is
- * free. A phase is spread over the workers as far as it has tiles, and those that slept have to
- * wake. */
+ * free. */
 #include "server/cost/forecast.h"
 
 static double read_ns(const srv_server *server, const srv_transfer *t)
@@ -35,47 +34,49 @@ srv_kind srv_forecast_kind(const srv_transfer *t, srv_stage stage, const char *b
     return (srv_kind){.stage = stage, .what = what, .model = t->model};
 }
 
-/* Time on the wall of a phase of `tiles` that take `ns` together: on every worker that has a tile,
- * or on one, when that is over before the others wake. */
-static double spread_ns(const srv_server *server, double tiles, double ns)
+attn_crew srv_forecast_crew(const srv_server *server)
 {
-    double at_once = tiles < server->workers ? tiles : server->workers;
-    double shared_ns = ns / at_once + (at_once > 1 ? server->cost.rates.wake_ns : 0);
-    return server->cost.rates.barrier_ns + (shared_ns < ns ? shared_ns : ns);
+    const srv_rates *rates = &server->cost.rates;
+    return (attn_crew){.workers = server->workers,
+                       .pace = 1,
+                       .tile_ns = rates->tile_ns,
+                       .barrier_ns = rates->barrier_ns,
+                       .wake_ns = rates->wake_ns};
 }
 
-/* The wall time of the program, each of its times multiplied by `factor`; and *rates_ns. */
-static double program_wall_ns(const srv_server *server, const attn_program *program, double factor,
-                              double *rates_ns)
+/* Processor time of a program by the rates. */
+static double program_ns(const srv_server *server, const attn_program *program)
 {
-    double wall_ns = 0;
-    *rates_ns = 0;
-    for (int p = 0; p < attn_program_phases(program); p++) {
-        attn_phase phase = attn_program_phase(program, p);
-        double tiles = (double)phase.tiles;
-        double ns = tiles * (phase.tile_ns + server->cost.rates.tile_ns);
-        *rates_ns += ns;
-        wall_ns += spread_ns(server, tiles, ns * factor);
-    }
-    return wall_ns;
+    const attn_crew one = {.workers = 1, .pace = 1, .tile_ns = server->cost.rates.tile_ns};
+    return attn_program_ns(program, &one);
+}
+
+/* Time on the wall of printing, which takes `ns` in all, handing out included. */
+static double printing_ns(const srv_server *server, const srv_transfer *t, double ns)
+{
+    attn_crew crew = srv_forecast_crew(server);
+    const attn_phase print = {"print", t->pieces, ns / (double)t->pieces};
+    crew.tile_ns = 0;
+    return attn_phase_ns(&print, &crew);
 }
 
 srv_forecast srv_forecast_make(const srv_server *server, const srv_transfer *transfer,
                                const attn_program *program, const char *backend, int64_t n)
 {
-    const srv_rates *rates = &server->cost.rates;
     double factor[SRV_STAGES];
-    for (srv_stage s = 0; s < SRV_STAGES; s++)
+    attn_crew crew = srv_forecast_crew(server);
+    srv_forecast f = {.rates_ns = {[SRV_STAGE_READ] = read_ns(server, transfer),
+                                   [SRV_STAGE_COMPUTE] = program_ns(server, program),
+                                   [SRV_STAGE_PRINT] = print_ns(&server->cost.rates, transfer)}};
+    for (srv_stage s = 0; s < SRV_STAGES; s++) {
         factor[s] = srv_correction_factor(&server->cost.correction,
                                           srv_forecast_kind(transfer, s, backend), n);
-    srv_forecast f = {.rates_ns = {[SRV_STAGE_READ] = read_ns(server, transfer),
-                                   [SRV_STAGE_PRINT] = print_ns(rates, transfer)}};
-    double program_ns =
-        program_wall_ns(server, program, factor[SRV_STAGE_COMPUTE], &f.rates_ns[SRV_STAGE_COMPUTE]);
-    for (srv_stage s = 0; s < SRV_STAGES; s++)
         f.ns[s] = f.rates_ns[s] * factor[s];
+    }
+    crew.pace = factor[SRV_STAGE_COMPUTE];
     /* Slices follow one another. */
-    f.wall_ns = f.ns[SRV_STAGE_READ] + (double)transfer->slices * rates->barrier_ns + program_ns +
-                spread_ns(server, (double)transfer->pieces, f.ns[SRV_STAGE_PRINT]);
+    f.wall_ns = f.ns[SRV_STAGE_READ] + (double)transfer->slices * crew.barrier_ns +
+                attn_program_ns(program, &crew) +
+                printing_ns(server, transfer, f.ns[SRV_STAGE_PRINT]);
     return f;
 }

@@ -19,6 +19,9 @@ double srv_forecast_read_ns(const srv_server *server, bool json, double bytes);
 /* The kind whose factor the request's stage is multiplied by. `backend` is static. */
 srv_kind srv_forecast_kind(const srv_transfer *transfer, srv_stage stage, const char *backend);
 
+/* The daemon's workers, all of them free. */
+attn_crew srv_forecast_crew(const srv_server *server);
+
 /* Of a request of length n. Any thread. */
 srv_forecast srv_forecast_make(const srv_server *server, const srv_transfer *transfer,
                                const attn_program *program, const char *backend, int64_t n);
