@@ -105,11 +105,12 @@ static attn_status take_rate(reading *r, int index, const char *path, const srv_
     bool number = value->kind == SRV_FLAT_INT || value->kind == SRV_FLAT_REAL;
     double rate = number ? strtod(value->text, NULL) : 0;
     if (!(rate > 0 && rate <= MOST_NS))
-        return attn_error_set(error, ATTN_INVALID, entries[index].key,
-                              "%.120s: %s is %s%.32s, expected nanoseconds, a number above 0 and "
-                              "at most %g",
-                              path, entries[index].key, number ? "" : "no number ", value->text,
-                              MOST_NS);
+        return attn_error_set(
+            error, ATTN_INVALID, entries[index].key,
+            "%.120s: %s is %.32s, expected nanoseconds, a number above 0 and at "
+            "most %g",
+            path, entries[index].key,
+            value->kind == SRV_FLAT_OTHER ? "a list, an object or null" : value->text, MOST_NS);
     *rate_of(r->calibration, &entries[index]) = rate;
     r->has[index] = true;
     return ATTN_OK;

@@ -11,6 +11,7 @@ import samples
 from client import tensor
 from safetensors import entry, frame
 from test_errors import BOTH, ErrorCase, head
+from test_plan import without_times
 
 QKV = "qkv"
 Q = np.array([[1, 2], [3, 4]], np.float32)
@@ -157,12 +158,12 @@ class Encodings(BinaryCase):
         tensors = three((4, 30, 8), (2, 50, 8), (2, 50, 8))
         planned = self.daemon.post("/v1/plan", as_json(tensors, causal=True)).json
         by_body = self.post(tensors, {"causal": True}, path="/v1/plan").json
-        self.assertEqual((by_body["backend"], by_body["route"]),
-                         (planned["backend"], planned["route"]))
+        self.assertEqual(by_body["backend"], planned["backend"])
+        self.assertEqual(without_times(by_body["route"]), without_times(planned["route"]))
         answer = self.post(tensors, {"causal": True}, path="/v1/plan", accept=safetensors.TYPE)
         output, fields = safetensors.answer_of(answer)
         self.assertIsNone(output)
-        self.assertEqual(fields["route"], planned["route"])
+        self.assertEqual(without_times(fields["route"]), without_times(planned["route"]))
 
     def test_encoding_of_the_body_stands_in_the_metrics(self):
         text = self.daemon.get("/metrics").body.decode()

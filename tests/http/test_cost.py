@@ -100,7 +100,7 @@ class Files(CostCase):
 
     def test_a_wrong_file_is_refused(self):
         rates = self.calibrated()
-        for change, says in (({"draw_ns": -1}, "draw_ns is -1"), ({"draw_ns": None}, "draw_ns is no"),
+        for change, says in (({"draw_ns": -1}, "draw_ns is -1"), ({"draw_ns": None}, "draw_ns is a list, an object or null"),
                              ({"isa": "neon"}, "isa is \"neon\""), ({"flops": 1}, "unknown key")):
             self.save({**rates, **change})
             for flags in ((), ("--check-config",)):

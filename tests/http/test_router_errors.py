@@ -1,6 +1,9 @@
 """Error bounds: the answer keeps within them or the next backend is tried; what keeps failing is
 passed over; and sampling for the metrics touches no answer."""
 
+import os
+import tempfile
+
 import client
 import samples
 from exposition import value
@@ -223,6 +226,30 @@ class SampledByCost(Sampled):
 
     FLAGS = (*RouteCase.FLAGS, "--error-sample-rate", "1", "--policy", "cost")
     POLICY = "cost"
+
+    def bodies(self):
+        """Those that name a backend: what is the cheapest may change with what was measured."""
+        return (body for body in super().bodies() if "backend" in body)
+
+    def fresh(self, rates, *flags):
+        """A daemon that has learned nothing, on the same rates as any other such."""
+        daemon = client.Daemon("--model-dir", self.folder.name, "--calibration-file", rates,
+                               *RouteCase.FLAGS, "--policy", self.POLICY, *flags)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def test_the_cheapest_is_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rates = os.path.join(folder, "rates.json")
+            daemons = self.fresh(rates), self.fresh(rates, "--error-sample-rate", "1")
+        for body in super().bodies():
+            if "backend" in body:
+                continue
+            with self.subTest(model=body.get("model")):
+                plain, sampled = (daemon.post("/v1/plan", body) for daemon in daemons)
+                self.assertEqual((plain.status, sampled.status), (200, 200), str(plain))
+                self.assertEqual(plain.json["backend"], sampled.json["backend"])
+                self.assertEqual(plain.json["route"]["rule"], "cost")
 
 
 class SampleRate(RouteCase):

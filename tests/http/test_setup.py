@@ -362,7 +362,8 @@ class Log(SetupCase):
         process = subprocess.Popen([client.binary, "serve", "--listen", f"127.0.0.1:{port}"],
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         try:
-            process.stdout.readline()  # it serves; from here on nobody reads
+            while b'"serving"' not in process.stdout.readline():
+                pass  # from here on nobody reads
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
             for _ in range(1000):
                 connection.request("GET", "/healthz")
