@@ -340,7 +340,7 @@ static void fill_account(attend *a)
     account->tokens = a->call.shape.batch * a->call.shape.n;
     account->compute_s = (double)(a->computed_ns - a->read_ns) * 1e-9;
     account->serialize_s = (double)(now - a->computed_ns) * 1e-9;
-    account->predicted_s = srv_decision_chosen(&a->decision)->predicted_ms * 1e-3;
+    account->predicted_s = srv_decision_predicted_ms(&a->decision) * 1e-3;
     account->workspace_bytes = a->job.workspace_bytes + a->shared_bytes;
 }
 

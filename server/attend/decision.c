@@ -155,6 +155,14 @@ bool srv_decision_move_on(srv_decision *decision, double relative_l2, double bou
     return true;
 }
 
+double srv_decision_predicted_ms(const srv_decision *decision)
+{
+    double ms = decision->candidates.all[decision->first].predicted_ms;
+    for (int i = 0; i < decision->moves; i++)
+        ms += decision->candidates.all[decision->choice.next[i]].predicted_ms;
+    return ms;
+}
+
 /* The most that `bytes` says of the programs that may come to run. */
 static size_t most(const srv_decision *decision, size_t (*bytes)(const srv_decision *, int))
 {

@@ -34,6 +34,9 @@ void srv_decision_free(srv_decision *decision);
  * on to the next. False when there is none. */
 bool srv_decision_move_on(srv_decision *decision, double relative_l2, double bound);
 
+/* What the chosen backend is predicted to take, and those that were tried before it. */
+double srv_decision_predicted_ms(const srv_decision *decision);
+
 /* Bounds on the workspace, and on the part of it that tiles share, of whatever may come to run. */
 size_t srv_decision_bytes(const srv_decision *decision);
 size_t srv_decision_shared_bytes(const srv_decision *decision);
