@@ -19,12 +19,16 @@
 #include <string.h>
 
 enum {
-    MOST_ROWS = 192,   /* queries a tile */
-    PROJECT_ROWS = 96, /* rows of K' and V' a tile makes: whole panels of every ISA */
-    CHUNK = 1024,      /* positions whose coefficients are made at a time */
+    MOST_ROWS = 192,       /* queries a tile */
+    PROJECT_ROWS = 96,     /* rows of K' and V' a tile makes at most: whole panels of every ISA */
+    MEAN_FLOATS = 1 << 21, /* of K and V that a tile averages, unless a single row has more */
+    CHUNK = 1024,          /* positions whose coefficients are made at a time */
     RANDOM_STREAM = 1,
-    DRAW_NS = 60, /* about what drawing a number costs */
+    DRAW_NS = 60,       /* about what drawing a number costs */
+    DRAW_COUNT = 16384, /* numbers a tile draws */
 };
+
+_Static_assert(1 + 2 * ATTN_FUSED_MOST_RANGES <= ATTN_MAX_PHASES, "a plan has room for all phases");
 
 /* Where things lie in the shared workspace, in floats. */
 typedef struct layout {
@@ -112,10 +116,39 @@ static int64_t chunk_length(const attn_plan *plan)
     return plan->shape.m < CHUNK ? plan->shape.m : CHUNK;
 }
 
+/* Rows of K' and V' that a tile makes. */
+static int64_t project_rows(const attn_plan *plan)
+{
+    const attn_shape *s = &plan->shape;
+    int64_t k = plan->params.k, rows = attn_fused_height(plan, s->m, PROJECT_ROWS);
+    if (plan->params.projection == ATTN_MEAN) {
+        rows = MEAN_FLOATS / ((s->m + k - 1) / k * (s->d + s->dv));
+        rows = rows < 1 ? 1 : rows < PROJECT_ROWS ? rows : PROJECT_ROWS;
+    }
+    return rows < k ? rows : k;
+}
+
+static int64_t project_blocks(const attn_plan *plan)
+{
+    return (plan->params.k + project_rows(plan) - 1) / project_rows(plan);
+}
+
+/* Of positions, out of which the phases make them. */
+static attn_ranges project_ranges(const attn_plan *plan)
+{
+    int64_t m = plan->shape.m;
+    return plan->params.projection == ATTN_MEAN ? (attn_ranges){.keys = m, .count = 1}
+                                                : attn_fused_cut(plan, m);
+}
+
+static int64_t draw_parts(const attn_plan *plan)
+{
+    return (plan->shape.m + DRAW_COUNT - 1) / DRAW_COUNT;
+}
+
 static size_t chunk_bytes(const attn_plan *plan)
 {
-    int64_t rows = plan->params.k < PROJECT_ROWS ? plan->params.k : PROJECT_ROWS;
-    return (size_t)(rows * chunk_length(plan)) * sizeof(float);
+    return (size_t)(project_rows(plan) * chunk_length(plan)) * sizeof(float);
 }
 
 static size_t project_bytes(const attn_plan *plan)
@@ -128,9 +161,27 @@ static size_t project_bytes(const attn_plan *plan)
 
 static attn_status add_draw_phase(attn_plan *plan, attn_error *error)
 {
-    const attn_phase draw = {
-        .name = "draw", .tiles = plan->params.k, .tile_ns = (double)plan->shape.m * DRAW_NS};
+    int64_t parts = draw_parts(plan);
+    const attn_phase draw = {.name = "draw",
+                             .tiles = plan->params.k * parts,
+                             .tile_ns = (double)plan->shape.m / (double)parts * DRAW_NS};
     return attn_plan_append(plan, draw, error);
+}
+
+static attn_status add_project_phases(attn_plan *plan, const attn_machine *machine,
+                                      attn_error *error)
+{
+    const attn_shape *s = &plan->shape;
+    /* A coefficient times a row of K and of V costs what a query-key pair does; a mean adds each
+     * row once. */
+    double uses = plan->params.projection == ATTN_MEAN ? 1 : (double)plan->params.k;
+    double pairs = (double)s->batch * (double)s->kv_heads * (double)s->m * uses;
+    int ranges = project_ranges(plan).count;
+    attn_status status = ATTN_OK;
+    for (int r = 0; r < ranges && status == ATTN_OK; r++)
+        status = attn_fused_phase(plan, machine, "project", s->batch * s->kv_heads,
+                                  project_blocks(plan), pairs / ranges, error);
+    return status;
 }
 
 static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
@@ -143,37 +194,32 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
         return status;
     if (plan->params.projection == ATTN_MEAN && plan->params.k > shape->m)
         plan->params.k = shape->m;
-    int64_t k = plan->params.k, blocks = (k + PROJECT_ROWS - 1) / PROJECT_ROWS;
-    plan->tile_rows = attn_fused_rows(plan, k, MOST_ROWS);
+    double k = (double)plan->params.k;
+    plan->shared_bytes = layout_of(plan).total * sizeof(float);
+    warn_if_stretched(plan);
+    if (params->projection == ATTN_GAUSSIAN)
+        status = add_draw_phase(plan, error);
+    if (status == ATTN_OK)
+        status = add_project_phases(plan, machine, error);
+    if (status == ATTN_OK)
+        status = attn_fused_row_phases(
+            plan, machine, "attend", plan->params.k, ATTN_NO_EDGE, MOST_ROWS,
+            (double)shape->batch * (double)shape->heads * (double)shape->n * k, error);
     /* The projected keys have no mask, so the tile gathers nothing. */
     size_t attend =
         plan->kernels->attend_bytes(plan->tile_rows, (int)shape->d, (int)shape->dv, false);
     size_t project = project_bytes(plan);
     plan->scratch_bytes = attend > project ? attend : project;
-    plan->shared_bytes = layout_of(plan).total * sizeof(float);
-    warn_if_stretched(plan);
-    if (params->projection == ATTN_GAUSSIAN)
-        status = add_draw_phase(plan, error);
-    /* A coefficient times a row of K and of V costs what a query-key pair does; a mean adds each
-     * row once. */
-    double m = (double)shape->m, heads = (double)shape->batch * (double)shape->kv_heads;
-    double uses = params->projection == ATTN_MEAN ? 1 : (double)k;
-    if (status == ATTN_OK)
-        status = attn_fused_phase(plan, machine, "project", shape->batch * shape->kv_heads, blocks,
-                                  heads * m * uses, error);
-    if (status == ATTN_OK)
-        status = attn_fused_phase(
-            plan, machine, "attend", shape->batch * shape->heads,
-            (shape->n + plan->tile_rows - 1) / plan->tile_rows,
-            (double)shape->batch * (double)shape->heads * (double)shape->n * (double)k, error);
     return status;
 }
 
-static void run_draw(const attn_plan *plan, float *drawn, int64_t row)
+static void run_draw(const attn_plan *plan, float *drawn, int64_t tile)
 {
-    int64_t m = plan->shape.m;
+    int64_t m = plan->shape.m, row = tile / draw_parts(plan);
+    int64_t from = tile % draw_parts(plan) * DRAW_COUNT;
+    int64_t end = from + DRAW_COUNT < m ? from + DRAW_COUNT : m;
     double deviation = 1 / sqrt((double)plan->params.k);
-    for (int64_t j = 0; j < m; j++) {
+    for (int64_t j = from; j < end; j++) {
         /* By (row, position) and not by their place in this call's array: the same whatever m is.
          */
         uint64_t index = (uint64_t)row << 32 | (uint64_t)j;
@@ -189,6 +235,12 @@ typedef struct coefficients {
     int first, count;
 } coefficients;
 
+/* Positions [from, end) of the L that a batch row has. */
+typedef struct positions {
+    int64_t from, end, L;
+    const uint8_t *visible; /* (L); NULL: all are */
+} positions;
+
 /* Value of a coefficient row, stretched from its own length to L, at position j of L. */
 static float stretched(const float *row, int64_t length, int64_t L, int64_t j)
 {
@@ -200,28 +252,31 @@ static float stretched(const float *row, int64_t length, int64_t L, int64_t j)
     return (float)(ratio * ((1 - share) * (double)row[left] + share * (double)row[right]));
 }
 
-/* Coefficients for positions [from, from + count), those of hidden keys 0. */
-static void fill_chunk(const coefficients *c, int64_t L, int64_t from, int64_t count,
-                       const uint8_t *visible, int64_t stride, float *chunk)
+/* Coefficients for `count` positions from `from` on, those of hidden keys 0. */
+static void fill_chunk(const coefficients *c, const positions *at, int64_t from, int64_t count,
+                       int64_t stride, float *chunk)
 {
     for (int r = 0; r < c->count; r++) {
         const float *row = c->rows + r * c->stride;
-        for (int64_t j = 0; j < count; j++) {
-            bool hidden = visible && !visible[from + j];
-            float value = L > c->length ? stretched(row, c->length, L, from + j) : row[from + j];
-            chunk[r * stride + j] = hidden ? 0 : value;
+        for (int64_t j = from; j < from + count; j++) {
+            bool hidden = at->visible && !at->visible[j];
+            float value = at->L > c->length ? stretched(row, c->length, at->L, j) : row[j];
+            chunk[r * stride + j - from] = hidden ? 0 : value;
         }
     }
 }
 
-/* Outputs become coefficients times the first L rows of what is shortened. */
-static attn_status project(const attn_plan *plan, const coefficients *c, int64_t L,
-                           const uint8_t *visible, const attn_shortened *of, int of_count,
-                           attn_arena *scratch)
+/* Outputs grow by coefficients times the rows at those positions of what is shortened; from the
+ * first one on they begin at 0. */
+static attn_status project(const attn_plan *plan, const coefficients *c, const positions *at,
+                           const attn_shortened *of, int of_count, attn_arena *scratch)
 {
-    bool as_it_lies = L <= c->length && !visible;
-    attn_shortening s = {
-        .e = c->rows, .stride = c->stride, .rows = c->count, .count = L, .of_count = of_count};
+    bool as_it_lies = at->L <= c->length && !at->visible;
+    attn_shortening s = {.e = c->rows + at->from,
+                         .stride = c->stride,
+                         .rows = c->count,
+                         .count = at->end - at->from,
+                         .of_count = of_count};
     size_t mark = scratch->used;
     float *chunk = NULL;
     attn_status status = ATTN_OK;
@@ -233,12 +288,13 @@ static attn_status project(const attn_plan *plan, const coefficients *c, int64_t
     }
     for (int i = 0; i < of_count; i++) {
         s.of[i] = of[i];
-        memset(of[i].out, 0, (size_t)c->count * (size_t)of[i].columns * sizeof(float));
+        if (at->from == 0)
+            memset(of[i].out, 0, (size_t)c->count * (size_t)of[i].columns * sizeof(float));
     }
-    for (int64_t from = 0; from < L && status == ATTN_OK; from += s.count) {
-        s.count = L - from < s.count ? L - from : s.count;
+    for (int64_t from = at->from; from < at->end && status == ATTN_OK; from += s.count) {
+        s.count = at->end - from < s.count ? at->end - from : s.count;
         if (chunk)
-            fill_chunk(c, L, from, s.count, visible, s.stride, chunk);
+            fill_chunk(c, at, from, s.count, s.stride, chunk);
         for (int i = 0; i < of_count; i++)
             s.of[i].x = of[i].x + from * of[i].stride;
         status = plan->kernels->shorten(&s, scratch);
@@ -278,16 +334,29 @@ static coefficients coefficients_of(const attn_plan *plan, const attn_mix_io *io
     return c;
 }
 
-/* Make `count` rows of K' and V' of kv head g of batch row b, from `first` on. */
-static attn_status project_rows(const attn_plan *plan, const attn_mix_io *io, int64_t b, int64_t g,
-                                int first, int count, attn_arena *scratch)
+/* A range of the positions that batch row b has. */
+static positions positions_of(const attn_plan *plan, int64_t b, int range)
+{
+    const attn_mask *mask = &plan->params.mask;
+    int64_t L = attn_valid_keys(plan, b), length = project_ranges(plan).keys;
+    int64_t from = range * length, left = L - from;
+    return (positions){.from = from,
+                       .end = from + (left < length ? left : length),
+                       .L = L,
+                       .visible = mask->key_mask ? mask->key_mask + b * plan->shape.m : NULL};
+}
+
+/* Let a range of positions into `count` rows of K' and V' of kv head g of batch row b, from `first`
+ * on. */
+static attn_status make_rows(const attn_plan *plan, const attn_mix_io *io, int range, int64_t b,
+                             int64_t g, int first, int count, attn_arena *scratch)
 {
     const attn_shape *s = &plan->shape;
     const attn_mix_params *p = &plan->params;
     layout at = layout_of(plan);
     float *shared = io->shared;
-    int64_t row = (b * s->kv_heads + g) * p->k + first, L = attn_valid_keys(plan, b);
-    const uint8_t *visible = p->mask.key_mask ? p->mask.key_mask + b * s->m : NULL;
+    int64_t row = (b * s->kv_heads + g) * p->k + first;
+    const positions in = positions_of(plan, b, range);
     const attn_shortened of[] = {{.x = attn_view_row(io->k, b, g, 0),
                                   .stride = io->k.row,
                                   .columns = (int)s->d,
@@ -298,30 +367,30 @@ static attn_status project_rows(const attn_plan *plan, const attn_mix_io *io, in
                                   .out = shared + at.values + row * s->dv}};
     if (p->projection == ATTN_MEAN) {
         for (int i = 0; i < 2; i++)
-            average(projected_keys(plan, b), L, first, count, visible, of[i].x, of[i].stride,
+            average(projected_keys(plan, b), in.L, first, count, in.visible, of[i].x, of[i].stride,
                     of[i].columns, of[i].out);
         return ATTN_OK;
     }
     coefficients e = coefficients_of(plan, io, g, first, count, false);
     coefficients f = coefficients_of(plan, io, g, first, count, true);
     if (e.rows == f.rows)
-        return project(plan, &e, L, visible, of, 2, scratch);
-    attn_status status = project(plan, &e, L, visible, &of[0], 1, scratch);
-    return status == ATTN_OK ? project(plan, &f, L, visible, &of[1], 1, scratch) : status;
+        return project(plan, &e, &in, of, 2, scratch);
+    attn_status status = project(plan, &e, &in, &of[0], 1, scratch);
+    return status == ATTN_OK ? project(plan, &f, &in, &of[1], 1, scratch) : status;
 }
 
-static attn_status run_project(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
-                               attn_arena *scratch)
+static attn_status run_project(const attn_plan *plan, const attn_mix_io *io, int range,
+                               int64_t tile, attn_arena *scratch)
 {
-    int64_t blocks = (plan->params.k + PROJECT_ROWS - 1) / PROJECT_ROWS, head = tile / blocks;
+    int64_t blocks = project_blocks(plan), rows = project_rows(plan), head = tile / blocks;
     int64_t b = head / plan->shape.kv_heads, g = head % plan->shape.kv_heads;
-    int first = (int)(tile % blocks) * PROJECT_ROWS;
-    int64_t left = projected_keys(plan, b) - first;
-    int count = (int)(left < PROJECT_ROWS ? left : PROJECT_ROWS);
-    return count > 0 ? project_rows(plan, io, b, g, first, count, scratch) : ATTN_OK;
+    int64_t first = tile % blocks * rows, left = projected_keys(plan, b) - first;
+    if (left <= 0)
+        return ATTN_OK;
+    return make_rows(plan, io, range, b, g, (int)first, (int)(left < rows ? left : rows), scratch);
 }
 
-static attn_status run_attend(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
+static attn_status run_attend(const attn_plan *plan, const attn_mix_io *io, int range, int64_t tile,
                               attn_arena *scratch)
 {
     const attn_shape *s = &plan->shape;
@@ -334,25 +403,23 @@ static attn_status run_attend(const attn_plan *plan, const attn_mix_io *io, int6
                             .count = projected_keys(plan, place.b),
                             .first = -ATTN_NO_EDGE,
                             .last = ATTN_NO_EDGE};
-    const attn_fused_job job = {.run = place,
-                                .k = &k,
-                                .v = &v,
-                                .spans = &span,
-                                .span_count = 1,
-                                .scores = io->scores ? &io->scores[tile] : NULL};
-    return attn_fused_run(plan, io, &job, scratch);
+    const attn_fused_job job = {
+        .run = place, .k = &k, .v = &v, .scores = io->scores ? &io->scores[tile] : NULL};
+    return attn_fused_run_range(plan, io, &job, span, range, scratch);
 }
 
 static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, int64_t tile,
                        attn_arena *scratch)
 {
-    if (plan->params.projection != ATTN_GAUSSIAN)
-        phase++;
-    if (phase == 0) {
+    int drawing = plan->params.projection == ATTN_GAUSSIAN ? 1 : 0;
+    int ranges = project_ranges(plan).count;
+    if (phase < drawing) {
         run_draw(plan, io->shared, tile);
         return ATTN_OK;
     }
-    return (phase == 1 ? run_project : run_attend)(plan, io, tile, scratch);
+    phase -= drawing;
+    return phase < ranges ? run_project(plan, io, phase, tile, scratch)
+                          : run_attend(plan, io, phase - ranges, tile, scratch);
 }
 
 const attn_mixer attn_mixer_linformer = {
