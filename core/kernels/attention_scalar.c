@@ -128,7 +128,7 @@ static attn_status shorten(const attn_shortening *s, attn_arena *scratch)
 
 const attn_kernels attn_kernels_scalar = {
     .isa = ATTN_ISA_SCALAR,
-    .tile_flops = 4e6,
+    .tile_flops = 1e6,
     .panel_rows = 1,
     .attend_bytes = attend_bytes,
     .attend = attend,
