@@ -157,7 +157,7 @@ int64_t attn_valid_rows(const attn_plan *plan, int64_t b)
     return plan->params.mask.lengths && s->n == s->m ? attn_valid_keys(plan, b) : s->n;
 }
 
-/* The same where only the last `runs` runs of each head have a tile. */
+/* Where tile `tile` lies when only the last `runs` runs of each head have one. */
 static attn_run place_last(const attn_plan *plan, int64_t tile, int64_t runs)
 {
     const attn_shape *s = &plan->shape;

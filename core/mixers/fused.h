@@ -1,11 +1,10 @@
 /* What mixers share. Exact, window, sparse and linformer run the fused attention tile and differ
  * only in which keys a run of queries may see; performer cuts and predicts its work the same way.
  *
- * A tile should take about a quarter of a millisecond, so that short calls need not wait for long
- * ones: kernels->tile_flops of work. Fewer
- * queries a tile keep it so while there are more of them than share registers; beyond that the keys
- * are cut into ranges, a phase each, and a row's softmax goes on from where the phase before left
- * it: its state in shared memory, its answer so far in `out`. */
+ * A tile should have kernels->tile_flops of work, so that short calls need not wait for long ones.
+ * Fewer queries a tile keep it so while there are more of them than share registers; beyond that
+ * the keys are cut into ranges, a phase each, and a row's softmax goes on from where the phase
+ * before left it: its state in shared memory, its answer so far in `out`. */
 #ifndef ATTN_FUSED_H
 #define ATTN_FUSED_H
 
@@ -35,20 +34,18 @@ attn_status attn_fused_open(const attn_mixer *mixer, const attn_machine *machine
                             attn_error *error);
 
 enum {
-    ATTN_FUSED_MOST_RANGES =
-        128, /* so that a plan has room for two such cuts; longer ones from there on */
+    ATTN_FUSED_MOST_RANGES = 128, /* a plan has room for two such cuts; then ranges get longer */
 };
 
-/* Rows for a tile in which each has `keys` keys: a tile's worth, in whole panels, at most `most`.
- */
+/* Rows for a tile in which each has `keys` keys: its worth, in whole panels, at most `most`. */
 int attn_fused_height(const attn_plan *plan, int64_t keys, int64_t most);
 
 /* The same, but no more than there are queries. */
 int attn_fused_rows(const attn_plan *plan, int64_t keys, int64_t most);
 
-/* Cut `keys` keys so that a panel of queries against a range is a tile's worth at most. How
- * long a range is depends on `keys` only if those are fewer, or so many that there would be too
- * many ranges: so padding does not change the last bits of an answer. */
+/* Cut `keys` keys so that a panel of queries against a range is a tile's worth at most. How long a
+ * range is depends on `keys` only if those are fewer, or so many that there would be too many
+ * ranges: so padding does not change the last bits of an answer. */
 attn_ranges attn_fused_cut(const attn_plan *plan, int64_t keys);
 
 /* Scratch bytes a tile of `rows` queries takes. */
