@@ -6,7 +6,7 @@
 
 const attn_kernels attn_kernels_avx2 = {
     .isa = ATTN_ISA_AVX2,
-    .tile_flops = 100e6,
+    .tile_flops = 26e6,
     .panel_rows = PANEL,
     .attend_bytes = attend_bytes,
     .attend = attend,

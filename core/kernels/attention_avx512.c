@@ -6,7 +6,7 @@
 
 const attn_kernels attn_kernels_avx512 = {
     .isa = ATTN_ISA_AVX512,
-    .tile_flops = 200e6,
+    .tile_flops = 52e6,
     .panel_rows = PANEL,
     .attend_bytes = attend_bytes,
     .attend = attend,

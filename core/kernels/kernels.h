@@ -105,8 +105,9 @@ typedef struct attn_feature_kernels {
 
 typedef struct attn_kernels {
     attn_isa isa;
-    double tile_flops; /* about a millisecond's work. A constant, not a measurement: tile shapes
-                          decide an answer's last bits */
+    double tile_flops; /* about a quarter of a millisecond's work: less costs speed, and for more a
+                          short call beside a long one waits. A constant, not a measurement: tile
+                          shapes decide an answer's last bits */
     int panel_rows;    /* queries that share vector registers; tiles are best a multiple of it */
     /* Workspace that attend takes from its arena for a tile of these sizes at most; `masked` when
      * it may have a key mask. */

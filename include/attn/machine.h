@@ -19,6 +19,8 @@ typedef struct attn_machine {
     size_t l1d_bytes, l2_bytes, l3_bytes;
     size_t memory_bytes;        /* the smaller of RAM and the cgroup's limit */
     double attend_flops_per_ns; /* of one core inside the fused attention tile, measured */
+    double tile_flops;          /* work of a tile; 0: what the kernels think right, so that bits are
+                                   the same on every machine of an ISA */
 } attn_machine;
 
 const char *attn_isa_name(attn_isa isa);
