@@ -136,7 +136,7 @@ $B/fail_alloc.so: tests/alloc/fail_alloc.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) -std=c11 -O2 $(WARNINGS) -fPIC -shared -o $@ $<
 
-$B/bench_%: $B/obj/tests/bench/bench_%.o $(bench_support_o) $(server_o) $B/libattn.a
+$B/bench_%: $B/obj/tests/bench/bench_%.o $(bench_support_o) $B/obj/tests/support/folder.o $(server_o) $B/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $B/obj/%_avx2.o: CFLAGS += $(FLAGS_avx2)

@@ -164,7 +164,7 @@ static size_t widened_bytes(const attn_matrix *w, int64_t count)
 }
 
 /* Sizes of a part, and its share of the step's tiles, flops and scratch. */
-static double open_part(product_step *s, part *p)
+static void open_part(product_step *s, part *p)
 {
     const attn_matrix *w = &p->product.linear.weight;
     p->columns = columns_a_tile(w);
@@ -173,14 +173,13 @@ static double open_part(product_step *s, part *p)
     bytes = bytes > low_rank ? bytes : low_rank;
     s->step.scratch_bytes = bytes > s->step.scratch_bytes ? bytes : s->step.scratch_bytes;
     s->phase.tiles += p->tiles;
-    return 2.0 * (double)s->extent.batch * (double)s->extent.rows * (double)w->rows *
-           (double)(w->columns + p->b.columns);
+    s->step.flops += 2.0 * (double)s->extent.batch * (double)s->extent.rows * (double)w->rows *
+                     (double)(w->columns + p->b.columns);
 }
 
 static attn_status add_step(attn_program *program, const attn_machine *machine, const part *parts,
                             int count, attn_extent extent, attn_error *error)
 {
-    double flops = 0;
     if ((double)extent.batch * (double)extent.rows > MOST_ROWS)
         return attn_error_set(error, ATTN_INVALID, "batch",
                               "batch and n make more tiles than can be counted");
@@ -192,10 +191,11 @@ static attn_status add_step(attn_program *program, const attn_machine *machine, 
     s->phase.name = "project";
     for (int i = 0; i < count; i++) {
         s->parts[i] = parts[i];
-        flops += open_part(s, &s->parts[i]);
+        open_part(s, &s->parts[i]);
     }
     s->step.scratch_bytes = attn_arena_round(s->step.scratch_bytes);
-    s->phase.tile_ns = TILE_OPEN_NS + flops / machine->attend_flops_per_ns / (double)s->phase.tiles;
+    s->phase.tile_ns =
+        TILE_OPEN_NS + s->step.flops / machine->attend_flops_per_ns / (double)s->phase.tiles;
     return ATTN_OK;
 }
 

@@ -67,6 +67,10 @@ size_t attn_program_bytes(const attn_program *program, int workers);
 double attn_program_remaining_ns(const attn_program *program, int from);
 double attn_program_ns(const attn_program *program, int workers);
 
+/* Floating-point operations of its linear maps, which are the sgemms a model cannot do without; 0
+ * of a raw call. */
+double attn_program_flops(const attn_program *program);
+
 /* For the client: what should be known of the answer; "" for nothing. */
 const char *attn_program_warning(const attn_program *program);
 
