@@ -31,7 +31,7 @@ CFLAGS += -std=c11 $(MODE_$(MODE)) $(WARNINGS)
 LDLIBS += $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lpthread -lm
 
 # Only an overlay's own file may use its instructions: the CPU is asked before it is called.
-FLAGS_avx2 := -mavx2 -mfma
+FLAGS_avx2 := -mavx2 -mfma -mf16c
 FLAGS_avx512 := -mavx512f -mprefer-vector-width=512
 
 core_c := $(wildcard core/*.c core/*/*.c)

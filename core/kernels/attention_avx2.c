@@ -14,4 +14,5 @@ const attn_kernels attn_kernels_avx2 = {
     .shorten = shorten,
     .features = &attn_features_avx2,
     .scan = &attn_scan_avx2,
+    .elementwise = &attn_elementwise_avx2,
 };

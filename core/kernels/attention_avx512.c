@@ -14,4 +14,5 @@ const attn_kernels attn_kernels_avx512 = {
     .shorten = shorten,
     .features = &attn_features_avx512,
     .scan = &attn_scan_avx512,
+    .elementwise = &attn_elementwise_avx512,
 };

@@ -136,4 +136,5 @@ const attn_kernels attn_kernels_scalar = {
     .shorten = shorten,
     .features = &attn_features_scalar,
     .scan = &attn_scan_scalar,
+    .elementwise = &attn_elementwise_scalar,
 };
