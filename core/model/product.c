@@ -4,8 +4,8 @@
  * its batch.
  *
  * OpenBLAS copies both operands of every tile into an order of its own, which only large tiles
- * repay: of sgemm's speed 256 x 256 reached 0.92, 384 x 384 reached 0.96, 1024 x 384 all, but
- * then other requests wait for 3 ms.
+ * repay: of sgemm's speed (AVX-512, 768 deep) 256 x 256 reached 0.92 and 512 x 384 0.96. 1024 x 384
+ * reached all of it, but then other requests wait for 3 ms.
  *
  * A LoRA adapter's W + scale B A is never formed: t = x A^T first, then scale t B^T on top. */
 #include "model/product.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    MOST_BLOCK_ROWS = 384,
+    MOST_BLOCK_ROWS = 512,
     MOST_COLUMNS = 384,         /* of y a tile computes */
     LEAST_COLUMNS = 16,         /* what sgemm's kernels take at once; blocks are multiples of it */
     WIDENED_FLOATS = 384 << 10, /* of W a tile holds, unless LEAST_COLUMNS need more */
@@ -164,10 +164,12 @@ static attn_status run(const attn_step *step, const attn_frame *frame, int phase
 
 static const attn_step_kind kind = {.phase = phase_of, .run = run};
 
-/* About as many in each block, so that none is small. */
-static int64_t even(int64_t count, int64_t most)
+/* One block, or an even number of about the same size: of few tiles none is small, and none is left
+ * over for which all other workers wait. */
+static int64_t block_size(int64_t count, int64_t most)
 {
-    int64_t size = blocks(count, blocks(count, most));
+    int64_t pieces = blocks(count, most);
+    int64_t size = blocks(count, pieces > 1 ? pieces + pieces % 2 : 1);
     return blocks(size, LEAST_COLUMNS) * LEAST_COLUMNS;
 }
 
@@ -175,7 +177,7 @@ static int64_t columns_a_tile(const attn_matrix *w)
 {
     int64_t most = WIDENED_FLOATS / w->columns / LEAST_COLUMNS * LEAST_COLUMNS;
     most = most < LEAST_COLUMNS ? LEAST_COLUMNS : most < MOST_COLUMNS ? most : MOST_COLUMNS;
-    return even(w->rows, most);
+    return block_size(w->rows, most);
 }
 
 static size_t widened_bytes(const attn_matrix *w, int64_t count)
@@ -210,7 +212,7 @@ static attn_status add_step(attn_program *program, const attn_machine *machine, 
         return ATTN_NO_MEMORY;
     s->extent = extent;
     s->elementwise = attn_kernels_find(machine->isa)->elementwise;
-    s->block_rows = even(extent.rows, MOST_BLOCK_ROWS);
+    s->block_rows = block_size(extent.rows, MOST_BLOCK_ROWS);
     s->count = count;
     s->phase.name = "project";
     for (int i = 0; i < count; i++) {
