@@ -172,7 +172,7 @@ static srv_bench_samples pieces(const layers *l, int m, bool busy)
 
 static void print_line(const layers *l, int m, int d)
 {
-    const double floor = 1.15, goal = 1;
+    const double floor = 1.2, goal = 1.05;
     const srv_bench_task *task = &l->of[m][d];
     const srv_bench_samples alone = pieces(l, m, false), busy = pieces(l, m, true);
     const double ratio = srv_bench_ratio(&task->ns, &alone);
