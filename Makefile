@@ -118,12 +118,14 @@ $B/fuzz_%: $B/obj/tests/fuzz_%.o $(support_o) $(server_o) $B/libattn.a
 	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
 
 # Programs that answer requests without loop and workers, and those whose allocations can fail.
-inline_programs := $B/test_alloc $B/test_corpus_attend $B/fuzz_attend
+with_models := $(foreach name,attend query,$B/test_corpus_$(name) $B/fuzz_$(name))
+inline_programs := $B/test_alloc $(with_models)
 taken_over := srv_executor_submit srv_executor_load srv_loop_finished
 comma := ,
 allocators := malloc calloc realloc reallocarray aligned_alloc free
 injected := $B/test_alloc $B/test_model_alloc
 $(inline_programs): $B/obj/tests/inline/serve.o
+$(with_models): $B/obj/tests/inline/models.o
 $(inline_programs): LDFLAGS += $(taken_over:%=-Wl,--wrap=%)
 $(injected): $B/obj/tests/alloc/inject.o
 $(injected): LDFLAGS += $(allocators:%=-Wl,--wrap=%)
