@@ -31,7 +31,7 @@ CFLAGS += -std=c11 $(MODE_$(MODE)) $(WARNINGS)
 LDLIBS += $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lpthread -lm
 
 # Only an overlay's own file may use its instructions: the CPU is asked before it is called.
-FLAGS_avx2 := -mavx2 -mfma
+FLAGS_avx2 := -mavx2 -mfma -mf16c
 FLAGS_avx512 := -mavx512f -mprefer-vector-width=512
 
 core_c := $(wildcard core/*.c core/*/*.c)
@@ -118,12 +118,14 @@ $B/fuzz_%: $B/obj/tests/fuzz_%.o $(support_o) $(server_o) $B/libattn.a
 	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
 
 # Programs that answer requests without loop and workers, and those whose allocations can fail.
-inline_programs := $B/test_alloc $B/test_corpus_attend $B/fuzz_attend
+with_models := $(foreach name,attend query,$B/test_corpus_$(name) $B/fuzz_$(name))
+inline_programs := $B/test_alloc $(with_models)
 taken_over := srv_executor_submit srv_executor_load srv_loop_finished
 comma := ,
 allocators := malloc calloc realloc reallocarray aligned_alloc free
 injected := $B/test_alloc $B/test_model_alloc
 $(inline_programs): $B/obj/tests/inline/serve.o
+$(with_models): $B/obj/tests/inline/models.o
 $(inline_programs): LDFLAGS += $(taken_over:%=-Wl,--wrap=%)
 $(injected): $B/obj/tests/alloc/inject.o
 $(injected): LDFLAGS += $(allocators:%=-Wl,--wrap=%)
@@ -136,7 +138,7 @@ $B/fail_alloc.so: tests/alloc/fail_alloc.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) -std=c11 -O2 $(WARNINGS) -fPIC -shared -o $@ $<
 
-$B/bench_%: $B/obj/tests/bench/bench_%.o $(bench_support_o) $(server_o) $B/libattn.a
+$B/bench_%: $B/obj/tests/bench/bench_%.o $(bench_support_o) $B/obj/tests/support/folder.o $(server_o) $B/libattn.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $B/obj/%_avx2.o: CFLAGS += $(FLAGS_avx2)

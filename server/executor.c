@@ -161,6 +161,10 @@ static void step(worker *self, srv_job *job, int64_t tile, int64_t now_ns)
         pthread_mutex_unlock(&executor->lock);
         attn_status status = run_tile(self, job, tile, &peak_bytes);
         int64_t busy_ns = busy_since(self, now_ns);
+        /* Linux, from 6.6 on, lets a thread that was woken wait for the next tick, 4 ms away,
+         * while another computes. */
+        if (job->yields)
+            sched_yield();
         pthread_mutex_lock(&executor->lock);
         job->busy_ns += busy_ns;
         srv_job_end_tile(job, tile, status, self->index, peak_bytes);

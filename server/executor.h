@@ -4,7 +4,7 @@
  * describes one phase at a time; the executor hands the phase's tiles to whichever worker is free,
  * waits for all of them, and asks for the next phase. It knows nothing else, so that one long
  * request never blocks a short one, and cancelling, deadlines and draining take effect between two
- * tiles, about a millisecond apart. */
+ * tiles, about a quarter of a millisecond apart. */
 #ifndef SERVER_EXECUTOR_H
 #define SERVER_EXECUTOR_H
 
@@ -51,6 +51,7 @@ struct srv_job {
     void (*done)(srv_job *job);
     bool background;      /* runs only while nothing else could, and never on all workers */
     double remaining_ns;  /* predicted work beyond the current phase */
+    bool yields;          /* after each tile the CPU to whoever waits for it: the loop, clients */
     size_t scratch_bytes; /* what a tile needs; 0 when none */
     int64_t deadline_ns;  /* CLOCK_MONOTONIC; 0: none. Looked at whenever work could be handed
                              out; a job whose last tile has been handed out may still finish */

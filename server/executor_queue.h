@@ -13,7 +13,7 @@
  * submission.
  *
  * Remaining work changes with every tile, so there is no heap: a pick walks the list. Admission
- * bounds it to a few hundred jobs, which is microseconds against a tile's millisecond.
+ * bounds it to a few hundred jobs, which is microseconds against a tile's quarter of a millisecond.
  *
  * The caller holds the executor's lock around every call. */
 #ifndef SERVER_EXECUTOR_QUEUE_H

@@ -30,6 +30,7 @@ enum {
     SWEEP_MS = 1000,
     GRACE_MS = 1000,         /* after drain_timeout_s, for the last answers to leave */
     OTHER_DESCRIPTORS = 256, /* besides those of connections */
+    SIGNALS = 3,             /* that are listened to */
 };
 
 /* Notices that a waiting request's client leaves. Its own allocation: the handle outlives the
@@ -61,7 +62,7 @@ struct srv_loop {
     uv_timer_t drain;
     uv_timer_t sweep; /* of connections that took too long */
     uv_async_t wake;
-    uv_signal_t signals[3];
+    uv_signal_t signals[SIGNALS];
     uv_poll_t highest; /* see grow_table */
     srv_lingers lingers;
     srv_request *waiting; /* requests whose job runs */
@@ -115,21 +116,15 @@ static void on_prepare(uv_prepare_t *prepare)
         uv_timer_start(&loop->pause, on_pause, ms, 0);
 }
 
-static void end(srv_loop *loop)
+static bool is_drained(const srv_loop *loop)
 {
-    /* Everything is answered; a late second signal must not turn that into a failure. */
-    sigset_t late;
-    sigemptyset(&late);
-    sigaddset(&late, SIGTERM);
-    sigaddset(&late, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &late, NULL);
-    uv_stop(&loop->uv);
+    return loop->quiesced && loop->server->accepted == 0;
 }
 
 static void end_if_drained(srv_loop *loop)
 {
-    if (loop->quiesced && loop->server->accepted == 0)
-        end(loop);
+    if (is_drained(loop))
+        uv_stop(&loop->uv);
 }
 
 static void on_check(uv_check_t *check)
@@ -230,7 +225,7 @@ static void on_grace_over(uv_timer_t *timer)
     if (loop->waiting)
         uv_timer_start(timer, on_grace_over, GRACE_MS, 0);
     else
-        end(loop);
+        uv_stop(&loop->uv);
 }
 
 /* Accepted work has had its time. */
@@ -264,6 +259,9 @@ static void on_drain_begun(uv_timer_t *timer)
 static void on_signal(uv_signal_t *handle, int number)
 {
     srv_loop *loop = handle->data;
+    /* Everything is answered: a late second signal must not turn that into a failure. */
+    if (is_drained(loop))
+        return;
     if (loop->server->draining)
         _exit(EXIT_FAILURE);
     loop->server->draining = true;
@@ -283,12 +281,13 @@ static void on_hangup(uv_signal_t *handle, int number)
         srv_registry_rescan(server->registry);
 }
 
+static const struct {
+    int number;
+    uv_signal_cb handler;
+} signals[SIGNALS] = {{SIGTERM, on_signal}, {SIGINT, on_signal}, {SIGHUP, on_hangup}};
+
 static void open_handles(srv_loop *loop)
 {
-    static const struct {
-        int number;
-        uv_signal_cb handler;
-    } signals[] = {{SIGTERM, on_signal}, {SIGINT, on_signal}, {SIGHUP, on_hangup}};
     uv_prepare_init(&loop->uv, &loop->prepare);
     uv_check_init(&loop->uv, &loop->check);
     uv_timer_init(&loop->uv, &loop->pause);
@@ -379,15 +378,25 @@ void srv_loop_linger(srv_loop *loop, int fd)
     srv_lingers_add(&loop->lingers, &loop->uv, fd, loop->server->config.max_discard_bytes);
 }
 
+/* Without a handle libuv gives a signal back its default, which is to end the process. Blocking it
+ * would not do: OpenBLAS has threads of its own. */
+static void close_signals(srv_loop *loop)
+{
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        uv_close((uv_handle_t *)&loop->signals[i], NULL);
+        signal(signals[i].number, SIG_IGN);
+    }
+}
+
 void srv_loop_close(srv_loop *loop)
 {
     if (!loop)
         return;
-    uv_handle_t *handles[] = {(uv_handle_t *)&loop->sweep,      (uv_handle_t *)&loop->prepare,
-                              (uv_handle_t *)&loop->check,      (uv_handle_t *)&loop->pause,
-                              (uv_handle_t *)&loop->again,      (uv_handle_t *)&loop->drain,
-                              (uv_handle_t *)&loop->wake,       (uv_handle_t *)&loop->signals[0],
-                              (uv_handle_t *)&loop->signals[1], (uv_handle_t *)&loop->signals[2]};
+    uv_handle_t *handles[] = {(uv_handle_t *)&loop->sweep, (uv_handle_t *)&loop->prepare,
+                              (uv_handle_t *)&loop->check, (uv_handle_t *)&loop->pause,
+                              (uv_handle_t *)&loop->again, (uv_handle_t *)&loop->drain,
+                              (uv_handle_t *)&loop->wake};
+    close_signals(loop);
     for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
         uv_close(handles[i], NULL);
     for (int i = 0; i < loop->listener_count; i++) {

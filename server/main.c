@@ -15,6 +15,7 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -124,6 +125,8 @@ static void announce(srv_server *server)
 static int serve(srv_server *server)
 {
     attn_error error = {0};
+    /* One that comes before the loop listens to it asks for what is about to be done anyway. */
+    signal(SIGHUP, SIG_IGN);
     attn_status status = start(server, &error);
     if (status == ATTN_OK) {
         announce(server);

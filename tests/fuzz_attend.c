@@ -4,10 +4,12 @@
  * The input is a line, then the body. The line's first character, counted from '0', says by its
  * bits what is asked (see below), the rest of the line is the query string. A safetensors body
  * comes without the length in front of its header, which reaches to the last brace: a mutation that
- * changes the header's size would else never get past the length. */
+ * changes the header's size would else never get past the length. There are the models of
+ * tests/inline/models.h. */
 #include "attn/safetensors.h"
 #include "server/attend/source.h"
 #include "server/endpoints/endpoints.h"
+#include "tests/inline/models.h"
 #include "tests/inline/serve.h"
 
 #include <float.h>
@@ -144,11 +146,13 @@ static void read_expectation(srv_server *server, const input *in, expectation *e
     *expected = (expectation){.output = !in->plan_only &&
                                         srv_options_bool(&options, SRV_FIELD_RETURN_OUTPUT, true)};
     if (expected->output) {
-        expected->rank = inputs.q->rank;
-        memcpy(expected->dim, inputs.q->dim, sizeof expected->dim);
-        expected->dim[inputs.q->rank - 1] = inputs.v->dim[inputs.v->rank - 1];
-        expected->form = inputs.q->form;
-        expected->most = most_of(inputs.v);
+        const srv_tensor *like = inputs.input ? inputs.input : inputs.q;
+        const srv_tensor *values = inputs.input ? inputs.input : inputs.v;
+        expected->rank = like->rank;
+        memcpy(expected->dim, like->dim, sizeof expected->dim);
+        expected->dim[like->rank - 1] = values->dim[values->rank - 1];
+        expected->form = like->form;
+        expected->most = inputs.input ? FLT_MAX : most_of(values);
     }
     srv_options_free(&options);
     srv_source_close(source);
@@ -292,6 +296,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     srv_request request;
     read_input(&in, data, size);
     require(inline_open(&server), "no memory", "for the server");
+    server.registry = inline_models();
     require(inline_begin(&server, &in.call, &request), "no memory", "for the request");
     inline_answer(&in.call, &request);
     check_answer(&server, &in, &request);

@@ -86,8 +86,12 @@ static void an_adapter(void)
               "shapes of %d", i);
     }
     float scratch[2];
-    CHECK(attn_matrix_rows(&attn_adapter_at(adapter, 0)->b, 1, 1, NULL)[1] == 4, "B of q");
-    CHECK(attn_matrix_rows(&attn_adapter_at(adapter, 1)->b, 0, 1, scratch)[1] == 2, "B of q-v");
+    CHECK(attn_matrix_rows(&attn_adapter_at(adapter, 0)->b, &attn_elementwise_scalar, 1, 1,
+                           NULL)[1] == 4,
+          "B of q");
+    CHECK(attn_matrix_rows(&attn_adapter_at(adapter, 1)->b, &attn_elementwise_scalar, 0, 1,
+                           scratch)[1] == 2,
+          "B of q-v");
     CHECK(!attn_adapter_find(adapter, "", "q"), "the whole path or nothing");
     CHECK(attn_adapter_owned_bytes(adapter) == 0 && attn_adapter_mapped_bytes(adapter) > 0,
           "bytes");

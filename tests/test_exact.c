@@ -1,4 +1,5 @@
 /* Exact attention as a whole: against float64 vectors, and what must hold however it is tiled. */
+#include "mixers/fused.h"
 #include "tests/support/attend.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -270,6 +271,104 @@ static void test_bits_whatever_the_tiles(void)
     }
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static double largest(const float *x, size_t count)
+{
+    double most = 0;
+    for (size_t i = 0; i < count; i++)
+        most = fmax(most, fabs((double)x[i]));
+    return most;
+}
+
+/* Keys cut into `ranges`: in whatever order tiles run, the answer has the same bits, is near that
+ * of uncut keys, and 0 where that is; a range costs a row at most a few roundings, of its answer,
+ * its sum and their product. Nothing is computed twice, and workspace is what was promised. */
+static void check_ranges(const masked_case *c, const attend_arrays *arrays, attend_call call,
+                         const float *whole, int ranges)
+{
+    const attn_shape *s = &c->shape;
+    size_t bytes = arrays->out_count * sizeof(float);
+    float *first = malloc(bytes);
+    uint64_t visible = attend_visible_pairs(s, &call.mask);
+    double bound = largest(arrays->v, (size_t)(s->batch * s->kv_heads * s->m * s->dv));
+    bound *= 2e-6 + 4 * ranges * 0x1p-24;
+    call.key_ranges = ranges;
+    for (int order = 0; order < ATTEND_ORDERS; order++) {
+        attend_result result;
+        call.order = (attend_order)order;
+        memset(arrays->out, 0xFF, bytes);
+        attn_status status = attend_run(&call, &result, NULL);
+        double promised = (double)attn_plan_bytes(&result.plan, 1);
+        if (order == 0)
+            memcpy(first, arrays->out, bytes);
+        CHECK(status == ATTN_OK && memcmp(first, arrays->out, bytes) == 0,
+              "%s in %d ranges: order %d changes bits", describe(c, call.isa), ranges, order);
+        CHECK(result.plan.phase_count == result.plan.ranges.count &&
+                  result.plan.ranges.count <= ranges &&
+                  result.plan.ranges.count >= smaller(s->m, 2),
+              "%s in %d ranges: %d phases", describe(c, call.isa), ranges, result.plan.phase_count);
+        CHECK(result.scores >= visible && result.scores <= visible + slack(&result.plan),
+              "%s in %d ranges: %llu scores for %llu visible pairs, %llu more allowed",
+              describe(c, call.isa), ranges, (unsigned long long)result.scores,
+              (unsigned long long)visible, (unsigned long long)slack(&result.plan));
+        CHECK((double)result.peak_bytes <= promised && (double)result.peak_bytes >= 0.8 * promised,
+              "%s in %d ranges: took %zu bytes of %g", describe(c, call.isa), ranges,
+              result.peak_bytes, promised);
+    }
+    for (size_t i = 0; i < arrays->out_count; i++)
+        CHECK(fabs((double)first[i] - whole[i]) <= bound &&
+                  (whole[i] != 0 || memcmp(&first[i], &whole[i], sizeof *first) == 0),
+              "%s in %d ranges: output %zu is %g, uncut %g", describe(c, call.isa), ranges, i,
+              first[i], whole[i]);
+    free(first);
+}
+
+static void test_ranges_of_keys(void)
+{
+    static const int ranges[] = {2, 3, 10, ATTN_FUSED_MOST_RANGES};
+    static mask_arrays masks;
+    for (int i = 0; i < MASKED_CASES; i++) {
+        const masked_case *c = &masked_cases[i];
+        attend_arrays arrays = attend_arrays_open(&c->shape, 6);
+        float *whole = malloc(arrays.out_count * sizeof *whole);
+        for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k)) {
+            attend_call call = attend_dense(&c->shape, &arrays, k->isa);
+            attend_result result;
+            call.mask = make_mask(c, &masks);
+            attend_run(&call, &result, NULL);
+            memcpy(whole, arrays.out, arrays.out_count * sizeof *whole);
+            for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++)
+                check_ranges(c, &arrays, call, whole, ranges[r]);
+        }
+        free(whole);
+        attend_arrays_close(&arrays);
+    }
+}
+
+/* A tile is about a millisecond's work however many keys there are, until ranges run out. */
+static void test_tiles_stay_short(void)
+{
+    for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k))
+        for (int64_t m = 64; m <= 1 << 18; m *= 4)
+            for (int causal = 0; causal < 2; causal++) {
+                attn_machine machine = attend_machine(k->isa, 0);
+                attn_mix_params params = {.scale = 1, .mask.causal = causal != 0};
+                const attn_shape shape = {1, 1, 1, m, m, 64, 64};
+                attn_plan plan = {0};
+                attn_mixer_plan(attn_mixer_find("exact"), &machine, &params, &shape, &plan, NULL);
+                double keys = fmin((double)m, (double)plan.ranges.keys);
+                CHECK(plan.tile_rows * keys * 4 * 64 <= 1.01 * k->tile_flops,
+                      "%s: a tile of %d rows and %g keys at n = %lld", attn_isa_name(k->isa),
+                      plan.tile_rows, keys, (long long)m);
+                CHECK(m > 1 << 11 || plan.phase_count == 1, "%s: %d phases at n = %lld",
+                      attn_isa_name(k->isa), plan.phase_count, (long long)m);
+            }
+}
+
 /* to[(b, i, h)] = from[(b, h, i)] rows of `columns`, or back. */
 static void interleave(const float *from, float *to, int64_t batch, int64_t heads, int64_t rows,
                        int64_t columns, bool back)
@@ -344,7 +443,8 @@ static void test_workspace_as_promised(void)
     }
 }
 
-/* Workspace depends on the columns and never grows with the number of keys. */
+/* Workspace depends on the columns and never grows with the number of keys, but for a softmax's
+ * state a row where those are cut into ranges. */
 static void test_workspace_is_constant(void)
 {
     for (const attn_kernels *k = kernels_after(NULL); k; k = kernels_after(k)) {
@@ -355,7 +455,8 @@ static void test_workspace_is_constant(void)
             attn_mix_params params = {.scale = 1};
             attn_plan plan = {0};
             attn_mixer_plan(attn_mixer_find("exact"), &machine, &params, &shape, &plan, NULL);
-            bytes[i] = attn_plan_bytes(&plan, 1);
+            bytes[i] =
+                attn_plan_bytes(&plan, 1) - (i ? (size_t)shape.n * sizeof(attn_row_state) : 0);
         }
         CHECK(bytes[0] >= bytes[1], "%s: %zu bytes at n = 96, %zu at 2^20", attn_isa_name(k->isa),
               bytes[0], bytes[1]);
@@ -408,6 +509,8 @@ int main(void)
         {"vectors", test_vectors},
         {"masks skip work", test_masks_skip_work},
         {"bits whatever the tiles", test_bits_whatever_the_tiles},
+        {"ranges of keys", test_ranges_of_keys},
+        {"tiles stay short", test_tiles_stay_short},
         {"interleaved heads", test_interleaved_heads},
         {"workspace as promised", test_workspace_as_promised},
         {"workspace is constant", test_workspace_is_constant},

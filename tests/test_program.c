@@ -14,6 +14,7 @@ typedef struct subject {
     attn_mix_params params;
     attn_mask mask;
     attn_isa isa;
+    int key_ranges; /* as in attend_call */
 } subject;
 
 static attn_frame frame_of(const subject *x)
@@ -28,7 +29,7 @@ static attn_frame frame_of(const subject *x)
 static attn_status answer(const subject *x, const char *mixer, attn_sampling sampling,
                           attend_order order, attn_deviation *deviation)
 {
-    attn_machine machine = attend_machine(x->isa, 0);
+    attn_machine machine = attend_machine_for_ranges(x->isa, &x->shape, x->key_ranges);
     attn_program *program;
     attn_frame frame = frame_of(x);
     size_t peak = 0;
@@ -76,9 +77,11 @@ static subject subject_open(attn_shape shape, attn_mask mask, attn_isa isa)
 static const attn_sampling none = {0};
 static const attn_sampling every = {.rows = ATTN_SAMPLES_MAX};
 
-static void check_subject(const char *name, attn_shape shape, attn_mask mask, attn_isa isa)
+static void check_cut_subject(const char *name, attn_shape shape, attn_mask mask, attn_isa isa,
+                              int key_ranges)
 {
     subject x = subject_open(shape, mask, isa);
+    x.key_ranges = key_ranges;
     attn_deviation deviation;
     attn_status status = answer(&x, "exact", none, ATTEND_FORWARD, &deviation);
     CHECK(status == ATTN_OK && deviation.rows == 0, "%s: nothing was to be sampled", name);
@@ -86,19 +89,27 @@ static void check_subject(const char *name, attn_shape shape, attn_mask mask, at
     status = answer(&x, "exact", every, ATTEND_FORWARD, &deviation);
     /* The same sums in another order: rounding of one answer, 2^-24 for each of its few roundings.
      */
-    CHECK(status == ATTN_OK && deviation.relative_l2 <= 1e-6, "%s on %s: exact is off by %g", name,
-          attn_isa_name(isa), deviation.relative_l2);
+    CHECK(status == ATTN_OK && deviation.relative_l2 <= 1e-6,
+          "%s on %s, %d ranges: exact is off by %g", name, attn_isa_name(isa), key_ranges,
+          deviation.relative_l2);
     CHECK(memcmp(exact, x.arrays.out, x.arrays.out_count * sizeof *exact) == 0,
-          "%s on %s: sampling changes the answer", name, attn_isa_name(isa));
+          "%s on %s, %d ranges: sampling changes the answer", name, attn_isa_name(isa), key_ranges);
     for (int order = 0; order < ATTEND_ORDERS; order++) {
         status = answer(&x, "window", every, (attend_order)order, &deviation);
         double expected = relative_l2(x.arrays.out, exact, x.arrays.out_count);
         CHECK(status == ATTN_OK && fabs(deviation.relative_l2 - expected) <= 1e-5 * expected,
-              "%s on %s, order %d: measured %.9g, is %.9g", name, attn_isa_name(isa), order,
-              deviation.relative_l2, expected);
+              "%s on %s, %d ranges, order %d: measured %.9g, is %.9g", name, attn_isa_name(isa),
+              key_ranges, order, deviation.relative_l2, expected);
     }
     free(exact);
     attend_arrays_close(&x.arrays);
+}
+
+static void check_subject(const char *name, attn_shape shape, attn_mask mask, attn_isa isa)
+{
+    static const int key_ranges[] = {0, 2, 7};
+    for (size_t i = 0; i < sizeof key_ranges / sizeof *key_ranges; i++)
+        check_cut_subject(name, shape, mask, isa, key_ranges[i]);
 }
 
 /* Every row sampled: then the estimate is the distance. */

@@ -258,43 +258,6 @@ static void one_that_is_named_is_taken_or_nothing_is(void)
           "where nothing can be measured, a bound is a wish");
 }
 
-/* Trained are exact, sparse, performer and hybrid. */
-static void untrained_backends_can_be_ruled_out(void)
-{
-    static const struct {
-        int64_t n;
-        attn_policy policy;
-        unsigned eligible;
-        const char *named, *chosen, *rule;
-    } list[] = {
-        {8192, ATTN_GUIDANCE, ALL, NULL, "performer", "medium"},
-        {40000, ATTN_GUIDANCE, ALL, NULL, "hybrid", "long"},
-        {40000, ATTN_GUIDANCE, MAMBA | SPARSE, NULL, "sparse", "fallback"},
-        {40000, ATTN_GUIDANCE, MAMBA | WINDOW, NULL, NULL, "fallback"},
-        {40000, ATTN_CHEAPEST, ALL, NULL, "performer", "cost"},
-        {40000, ATTN_CHEAPEST, MAMBA | WINDOW, NULL, NULL, "cost"},
-        {10, ATTN_GUIDANCE, ALL, "performer", "performer", "explicit"},
-        {10, ATTN_GUIDANCE, ALL, "window", NULL, "explicit"},
-    };
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        attn_candidate candidates[BACKENDS];
-        attn_facts facts = route_facts(list[i].n, false, false);
-        facts.policy = list[i].policy;
-        facts.backend = list[i].named;
-        facts.require_trained = true;
-        backends_fill(candidates, list[i].eligible);
-        attn_choice choice = attn_route(&facts, candidates, BACKENDS);
-        CHECK(choice.index == (list[i].chosen ? backend_index(list[i].chosen) : NONE) &&
-                  strcmp(choice.rule, list[i].rule) == 0,
-              "row %zu: chose %s by %s", i, backend_name(choice.index), choice.rule);
-        for (int b = 0; b < BACKENDS; b++)
-            CHECK(!(list[i].eligible >> b & 1) || candidates[b].trained ||
-                      (!candidates[b].eligible && strstr(candidates[b].why_not, "require_trained")),
-                  "row %zu: %s is eligible, or is not because \"%s\"", i, backend_name(b),
-                  candidates[b].why_not);
-    }
-}
-
 /* The account names the numbers. */
 static void reasons_hold_the_numbers(void)
 {
@@ -324,7 +287,6 @@ static const test_case cases[] = {
     {"an error bound says what follows", an_error_bound_says_what_follows},
     {"an error bound passes over what is hopeless", an_error_bound_passes_over_what_is_hopeless},
     {"one that is named is taken or nothing is", one_that_is_named_is_taken_or_nothing_is},
-    {"untrained backends can be ruled out", untrained_backends_can_be_ruled_out},
     {"reasons hold the numbers", reasons_hold_the_numbers},
     {NULL, NULL},
 };

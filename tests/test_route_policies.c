@@ -1,5 +1,5 @@
-/* What the policies and the machine change: the cost policy, and a machine without the vector scan,
- * where a recurrence is no gain. */
+/* What configuration and machine change: the cost policy, require_trained, and a machine without
+ * the vector scan, where a recurrence is no gain. */
 #include "tests/support/backends.h"
 #include "tests/support/suite.h"
 
@@ -144,6 +144,43 @@ static void a_scalar_machine_obeys_those_who_name_mamba(void)
     CHECK(attn_route(&facts, candidates, BACKENDS).index == backend_index("mamba"), "not mamba");
 }
 
+/* Trained are exact, sparse, performer and hybrid. */
+static void untrained_backends_can_be_ruled_out(void)
+{
+    static const struct {
+        int64_t n;
+        attn_policy policy;
+        unsigned eligible;
+        const char *named, *chosen, *rule;
+    } list[] = {
+        {8192, ATTN_GUIDANCE, ALL, NULL, "performer", "medium"},
+        {40000, ATTN_GUIDANCE, ALL, NULL, "hybrid", "long"},
+        {40000, ATTN_GUIDANCE, MAMBA | SPARSE, NULL, "sparse", "fallback"},
+        {40000, ATTN_GUIDANCE, MAMBA | WINDOW, NULL, NULL, "fallback"},
+        {40000, ATTN_CHEAPEST, ALL, NULL, "performer", "cost"},
+        {40000, ATTN_CHEAPEST, MAMBA | WINDOW, NULL, NULL, "cost"},
+        {10, ATTN_GUIDANCE, ALL, "performer", "performer", "explicit"},
+        {10, ATTN_GUIDANCE, ALL, "window", NULL, "explicit"},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        attn_candidate candidates[BACKENDS];
+        attn_facts facts = route_facts(list[i].n, false, false);
+        facts.policy = list[i].policy;
+        facts.backend = list[i].named;
+        facts.require_trained = true;
+        backends_fill(candidates, list[i].eligible);
+        attn_choice choice = attn_route(&facts, candidates, BACKENDS);
+        CHECK(choice.index == (list[i].chosen ? backend_index(list[i].chosen) : NONE) &&
+                  strcmp(choice.rule, list[i].rule) == 0,
+              "row %zu: chose %s by %s", i, backend_name(choice.index), choice.rule);
+        for (int b = 0; b < BACKENDS; b++)
+            CHECK(!(list[i].eligible >> b & 1) || candidates[b].trained ||
+                      (!candidates[b].eligible && strstr(candidates[b].why_not, "require_trained")),
+                  "row %zu: %s is eligible, or is not because \"%s\"", i, backend_name(b),
+                  candidates[b].why_not);
+    }
+}
+
 static void policies_have_names(void)
 {
     attn_policy policy = ATTN_GUIDANCE;
@@ -167,6 +204,7 @@ static const test_case cases[] = {
     {"cost obeys the bounds", cost_obeys_the_bounds},
     {"a scalar machine leaves recurrence for last", a_scalar_machine_leaves_recurrence_for_last},
     {"a scalar machine obeys those who name mamba", a_scalar_machine_obeys_those_who_name_mamba},
+    {"untrained backends can be ruled out", untrained_backends_can_be_ruled_out},
     {"policies have names", policies_have_names},
     {NULL, NULL},
 };

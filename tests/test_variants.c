@@ -12,9 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static attend_call call_of(const test_vector *x, attn_isa isa)
+/* A vector, and how it is computed. */
+typedef struct subject {
+    const char *name;
+    test_vector *x;
+    attn_isa isa;
+    int key_ranges; /* as in attend_call */
+} subject;
+
+static attend_call call_of(const subject *of)
 {
-    attend_call call = attend_dense(&x->shape, &x->arrays, isa);
+    const test_vector *x = of->x;
+    attend_call call = attend_dense(&x->shape, &x->arrays, of->isa);
+    call.key_ranges = of->key_ranges;
     call.mixer = x->mixer;
     call.params = &x->params;
     call.mask = x->mask;
@@ -22,9 +32,19 @@ static attend_call call_of(const test_vector *x, attn_isa isa)
     return call;
 }
 
-/* Rows whose expected answer is nothing but 0 see no key, and are +0 to the bit. */
-static void check_empty_rows(const char *name, const test_vector *x, attn_isa isa)
+/* In static storage that the next call overwrites. */
+static const char *label(const subject *of)
 {
+    static char text[160];
+    snprintf(text, sizeof text, "%s on %s in %d ranges", of->name, attn_isa_name(of->isa),
+             of->key_ranges);
+    return text;
+}
+
+/* Rows whose expected answer is nothing but 0 see no key, and are +0 to the bit. */
+static void check_empty_rows(const subject *of)
+{
+    const test_vector *x = of->x;
     const attn_shape *s = &x->shape;
     for (size_t row = 0; row < x->arrays.out_count; row += (size_t)s->dv) {
         uint32_t found = 0;
@@ -35,66 +55,70 @@ static void check_empty_rows(const char *name, const test_vector *x, attn_isa is
             found |= bits;
             empty &= x->expected[row + (size_t)c] == 0;
         }
-        CHECK(!empty || found == 0, "%s on %s: row %zu sees no key but is not +0", name,
-              attn_isa_name(isa), row / (size_t)s->dv);
+        CHECK(!empty || found == 0, "%s: row %zu sees no key but is not +0", label(of),
+              row / (size_t)s->dv);
     }
 }
 
-static void check_vector(const char *name, test_vector *x, attn_isa isa)
+static void check_vector(const subject *of)
 {
-    attend_call call = call_of(x, isa);
+    const test_vector *x = of->x;
+    attend_call call = call_of(of);
     attend_result result;
     attn_error error = {0};
     attn_status status = attend_run(&call, &result, &error);
-    CHECK(status == ATTN_OK, "%s on %s: %s %s", name, attn_isa_name(isa), attn_status_name(status),
-          error.message);
+    CHECK(status == ATTN_OK, "%s: %s %s", label(of), attn_status_name(status), error.message);
     double worst = 0;
     for (size_t i = 0; i < x->arrays.out_count; i++) {
         double off = fabs(x->arrays.out[i] - x->expected[i]);
         worst = !(off <= worst) ? off : worst;
     }
-    CHECK(worst <= x->tolerance, "%s on %s: off by %.3g, allowed %.3g", name, attn_isa_name(isa),
-          worst, x->tolerance);
-    check_empty_rows(name, x, isa);
+    CHECK(worst <= x->tolerance, "%s: off by %.3g, allowed %.3g", label(of), worst, x->tolerance);
+    check_empty_rows(of);
 }
 
 /* Measured workspace is never above the promise, and the promise not idle. Scratch serves the
  * hungriest of a plan's phases, and a batch row without keys may leave it alone, so half will do.
  */
-static void check_workspace(const char *name, const test_vector *x, attn_isa isa)
+static void check_workspace(const subject *of)
 {
-    attend_call call = call_of(x, isa);
+    attend_call call = call_of(of);
     attend_result result;
     attn_status status = attend_run(&call, &result, NULL);
     size_t promised = attn_plan_bytes(&result.plan, 1);
     CHECK(status == ATTN_OK && result.peak_bytes <= promised && result.peak_bytes >= promised / 2,
-          "%s on %s: took %zu bytes of %zu", name, attn_isa_name(isa), result.peak_bytes, promised);
+          "%s: took %zu bytes of %zu", label(of), result.peak_bytes, promised);
 }
 
 /* An executor lets phases wait for each other, and nothing else: tiles run in any order. */
-static void check_order(const char *name, test_vector *x, attn_isa isa)
+static void check_order(const subject *of)
 {
-    size_t bytes = x->arrays.out_count * sizeof(float);
+    const attend_arrays *arrays = &of->x->arrays;
+    size_t bytes = arrays->out_count * sizeof(float);
     float *first = malloc(bytes);
     for (int order = 0; order < ATTEND_ORDERS; order++) {
-        attend_call call = call_of(x, isa);
+        attend_call call = call_of(of);
         attend_result result;
         call.order = (attend_order)order;
-        memset(x->arrays.out, 0xFF, bytes);
+        memset(arrays->out, 0xFF, bytes);
         attn_status status = attend_run(&call, &result, NULL);
         if (order == 0)
-            memcpy(first, x->arrays.out, bytes);
-        CHECK(status == ATTN_OK && memcmp(first, x->arrays.out, bytes) == 0,
-              "%s on %s: order %d of tiles changes bits", name, attn_isa_name(isa), order);
+            memcpy(first, arrays->out, bytes);
+        CHECK(status == ATTN_OK && memcmp(first, arrays->out, bytes) == 0,
+              "%s: order %d of tiles changes bits", label(of), order);
     }
     free(first);
 }
 
 static void check_all(const char *name, test_vector *x, attn_isa isa)
 {
-    check_vector(name, x, isa);
-    check_workspace(name, x, isa);
-    check_order(name, x, isa);
+    static const int key_ranges[] = {0, 2, 9};
+    for (size_t i = 0; i < sizeof key_ranges / sizeof *key_ranges; i++) {
+        const subject of = {name, x, isa, key_ranges[i]};
+        check_vector(&of);
+        check_workspace(&of);
+        check_order(&of);
+    }
 }
 
 static bool is_vector(const char *name)

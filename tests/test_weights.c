@@ -127,11 +127,11 @@ static void half_words(void)
           error.message);
     CHECK(attn_weights_owned_bytes(weights) == 0, "halves stay where they are");
     CHECK(attn_matrix_scratch(&b, 3) == 3 && attn_matrix_scratch(&h, 1) == 2, "scratch");
-    const float *rows = attn_matrix_rows(&b, 0, 3, scratch);
+    const float *rows = attn_matrix_rows(&b, &attn_elementwise_scalar, 0, 3, scratch);
     for (int i = 0; i < 3; i++)
         CHECK(rows[i] == bf16_worth[i], "%04x is %a", bf16[i], (double)rows[i]);
     for (int r = 0; r < 2; r++) {
-        rows = attn_matrix_rows(&h, r, 1, scratch);
+        rows = attn_matrix_rows(&h, &attn_elementwise_scalar, r, 1, scratch);
         for (int c = 0; c < 2; c++)
             CHECK(rows[c] == f16_worth[2 * r + c], "%04x is %a", f16[2 * r + c], (double)rows[c]);
     }
@@ -198,7 +198,7 @@ static void check_shifted(const test_folder *folder, int type, int begin)
           types[type].type, begin, attn_weights_owned_bytes(weights));
     const float *whole = attn_weights_floats(weights, "", "w", ATTN_DIMS(2, 3), &error);
     for (int i = 0; i < 6; i++) {
-        const float *row = attn_matrix_rows(&matrix, i / 3, 1, scratch);
+        const float *row = attn_matrix_rows(&matrix, &attn_elementwise_scalar, i / 3, 1, scratch);
         CHECK(row[i % 3] == six[i] && whole[i] == six[i], "%s from byte %d: element %d",
               types[type].type, begin, i);
     }
@@ -245,7 +245,9 @@ static void copies(void)
     CHECK(matrix.dtype == ATTN_FP32 && attn_matrix_scratch(&matrix, 3) == 0, "is float32 now");
     CHECK(attn_weights_floats(weights, "", "d", ATTN_DIMS(3, 2), &error) == matrix.data, "shared");
     for (int i = 0; i < 6; i++)
-        CHECK(attn_matrix_rows(&matrix, i / 2, 1, NULL)[i % 2] == (float)wide[i], "d %d", i);
+        CHECK(attn_matrix_rows(&matrix, &attn_elementwise_scalar, i / 2, 1, NULL)[i % 2] ==
+                  (float)wide[i],
+              "d %d", i);
     attn_weights_close(weights);
     folder_close(&folder);
 }

@@ -6,7 +6,7 @@
 
 const attn_kernels attn_kernels_avx2 = {
     .isa = ATTN_ISA_AVX2,
-    .tile_flops = 100e6,
+    .tile_flops = 26e6,
     .panel_rows = PANEL,
     .lane_rows = VF_LANES,
     .key_group = VF_ROWS,
@@ -16,4 +16,5 @@ const attn_kernels attn_kernels_avx2 = {
     .shorten = shorten,
     .features = &attn_features_avx2,
     .scan = &attn_scan_avx2,
+    .elementwise = &attn_elementwise_avx2,
 };

@@ -6,7 +6,7 @@
 
 const attn_kernels attn_kernels_avx512 = {
     .isa = ATTN_ISA_AVX512,
-    .tile_flops = 200e6,
+    .tile_flops = 52e6,
     .panel_rows = PANEL,
     .lane_rows = VF_LANES,
     .key_group = VF_ROWS,
@@ -16,4 +16,5 @@ const attn_kernels attn_kernels_avx512 = {
     .shorten = shorten,
     .features = &attn_features_avx512,
     .scan = &attn_scan_avx512,
+    .elementwise = &attn_elementwise_avx512,
 };

@@ -79,8 +79,12 @@ static void close_row(const attn_tile *t, int r, const row_state *state)
     for (int c = 0; c < t->dv; c++)
         t->out[r * t->out_stride + c] =
             state->sum != 0 ? (float)(state->weighted[c] / state->sum) : 0.0F;
-    if (t->state)
-        *state_of(t, r) = (attn_row_state){(float)state->maximum, (float)state->sum};
+    if (!t->state)
+        return;
+    /* The sum has to be that of the exponentials above the rounded maximum. */
+    float maximum = (float)state->maximum;
+    double sum = state->sum == 0 ? 0 : state->sum * exp(state->maximum - maximum);
+    *state_of(t, r) = (attn_row_state){maximum, (float)sum};
 }
 
 static attn_status attend(const attn_tile *t, attn_arena *scratch, uint64_t *scores)
@@ -124,7 +128,7 @@ static attn_status shorten(const attn_shortening *s, attn_arena *scratch)
 
 const attn_kernels attn_kernels_scalar = {
     .isa = ATTN_ISA_SCALAR,
-    .tile_flops = 4e6,
+    .tile_flops = 1e6,
     .panel_rows = 1,
     .lane_rows = 1,
     .key_group = 1,
@@ -134,4 +138,5 @@ const attn_kernels attn_kernels_scalar = {
     .shorten = shorten,
     .features = &attn_features_scalar,
     .scan = &attn_scan_scalar,
+    .elementwise = &attn_elementwise_scalar,
 };

@@ -8,8 +8,10 @@ const attn_kernels *attn_kernels_find(attn_isa isa)
         return &attn_kernels_scalar;
 #ifdef __x86_64__
     case ATTN_ISA_AVX2:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &attn_kernels_avx2
-                                                                               : NULL;
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                       __builtin_cpu_supports("f16c")
+                   ? &attn_kernels_avx2
+                   : NULL;
     case ATTN_ISA_AVX512:
         return __builtin_cpu_supports("avx512f") ? &attn_kernels_avx512 : NULL;
 #else

@@ -1,14 +1,16 @@
 /* The table of kernels an instruction set offers.
  *
- * attention_scalar.c, features_scalar.c and scan_scalar.c are the truth: plain loops that define
- * what correct means. An overlay, attention_<isa>.c, features_<isa>.c and scan_<isa>.c, does the
- * same work with that ISA's vectors; the CPU is asked which ones it can run before any is called. A
- * new ISA is one vec_<isa>.h (its vocabulary), those three files, its flags in the Makefile, and a
- * case in kernels.c. */
+ * attention_scalar.c, features_scalar.c, scan_scalar.c and elementwise_scalar.c are the truth:
+ * plain loops that define what correct means. An overlay, those names with _<isa>.c, does the same
+ * work with that ISA's vectors; the CPU is asked which ones it can run before any is called. A new
+ * ISA is one vec_<isa>.h (its vocabulary), those four files, its flags in the Makefile, and a case
+ * in kernels.c.
+ */
 #ifndef ATTN_KERNELS_H
 #define ATTN_KERNELS_H
 
 #include "attn/arena.h"
+#include "attn/dtype.h"
 #include "attn/machine.h"
 #include "attn/status.h"
 #include "kernels/scan.h"
@@ -103,10 +105,21 @@ typedef struct attn_feature_kernels {
     void (*read)(const attn_feature_sums *sums, const float *w, float *out);
 } attn_feature_kernels;
 
+/* What is done to each number by itself. An answer does not depend on its place in the array. */
+typedef struct attn_elementwise_kernels {
+    /* Activation functions of `count` numbers, in place. What is not finite stays so, but that
+     * minus infinity may become 0; numbers below float32's normal ones may be taken for 0. */
+    void (*gelu)(float *x, ptrdiff_t count); /* x Phi(x) with the true normal distribution */
+    void (*silu)(float *x, ptrdiff_t count); /* x / (1 + e^-x) */
+    /* As attn_dtype_to_float, of FP16 and BF16. */
+    void (*widen)(attn_dtype dtype, const void *from, size_t count, float *to);
+} attn_elementwise_kernels;
+
 typedef struct attn_kernels {
     attn_isa isa;
-    double tile_flops; /* about a millisecond's work. A constant, not a measurement: tile shapes
-                          decide an answer's last bits */
+    double tile_flops; /* about a quarter of a millisecond's work: less costs speed, and for more a
+                          short call beside a long one waits. A constant, not a measurement: tile
+                          shapes decide an answer's last bits */
     int panel_rows;    /* queries that share vector registers; tiles are best a multiple of it */
     int lane_rows;     /* queries that share one: fewer cost as much */
     int key_group;     /* keys that a panel takes in at a time */
@@ -123,6 +136,7 @@ typedef struct attn_kernels {
     attn_status (*shorten)(const attn_shortening *shortening, attn_arena *scratch);
     const attn_feature_kernels *features;
     const attn_scan_kernels *scan;
+    const attn_elementwise_kernels *elementwise;
 } attn_kernels;
 
 /* The table of an instruction set, or NULL when this CPU (or this build) lacks it. */
@@ -131,13 +145,16 @@ const attn_kernels *attn_kernels_find(attn_isa isa);
 extern const attn_kernels attn_kernels_scalar;
 extern const attn_feature_kernels attn_features_scalar;
 extern const attn_scan_kernels attn_scan_scalar;
+extern const attn_elementwise_kernels attn_elementwise_scalar;
 #ifdef __x86_64__
 extern const attn_kernels attn_kernels_avx2;
 extern const attn_feature_kernels attn_features_avx2;
 extern const attn_scan_kernels attn_scan_avx2;
+extern const attn_elementwise_kernels attn_elementwise_avx2;
 extern const attn_kernels attn_kernels_avx512;
 extern const attn_feature_kernels attn_features_avx512;
 extern const attn_scan_kernels attn_scan_avx512;
+extern const attn_elementwise_kernels attn_elementwise_avx512;
 #endif
 
 #endif

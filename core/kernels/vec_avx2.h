@@ -22,6 +22,18 @@ VF_INLINE vf vf_load_unaligned(const float *from)
     return _mm256_loadu_ps(from);
 }
 
+/* VF_LANES numbers of 16 bits, aligned to nothing. */
+VF_INLINE vf vf_load_bf16(const void *from)
+{
+    __m256i bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+}
+
+VF_INLINE vf vf_load_fp16(const void *from)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128(from));
+}
+
 VF_INLINE void vf_store(float *to, vf x)
 {
     _mm256_store_ps(to, x);

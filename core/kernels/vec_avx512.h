@@ -22,6 +22,18 @@ VF_INLINE vf vf_load_unaligned(const float *from)
     return _mm512_loadu_ps(from);
 }
 
+/* VF_LANES numbers of 16 bits, aligned to nothing. */
+VF_INLINE vf vf_load_bf16(const void *from)
+{
+    __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+}
+
+VF_INLINE vf vf_load_fp16(const void *from)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(from));
+}
+
 VF_INLINE void vf_store(float *to, vf x)
 {
     _mm512_store_ps(to, x);

@@ -1,6 +1,7 @@
-/* Exact softmax attention (Vaswani et al. 2017, section 3.2), one phase: a tile is a run of queries
- * of one head against all the keys they may see. Workspace is a worker's few panels whatever the
- * length; the n x m matrix never exists. */
+/* Exact softmax attention (Vaswani et al. 2017, section 3.2): a tile is a run of queries of one
+ * head against all the keys they may see, in one phase, or where those are very many against a
+ * range of them in one phase each. Workspace is a worker's few panels whatever the length, and with
+ * ranges 8 bytes a query; the n x m matrix never exists. */
 #include "mixers/fused.h"
 #include "mixers/mixers.h"
 
@@ -19,20 +20,15 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     attn_status status = attn_fused_open(&attn_mixer_exact, machine, params, shape, plan, error);
     if (status != ATTN_OK)
         return status;
-    plan->tile_rows = attn_fused_rows(plan, shape->m, MOST_ROWS);
-    plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
-    const attn_fused_work work = {.rows = plan->tile_rows,
-                                  .keys = (double)shape->m,
-                                  .pairs = attn_band_pairs(plan, ATTN_NO_EDGE, right_of(plan)),
-                                  .cuts = params->mask.causal ? 1 : 0.5};
-    return attn_fused_row_phase(plan, machine, "attend", &work, error);
+    return attn_fused_row_phases(plan, machine, "attend", shape->m, right_of(plan), MOST_ROWS,
+                                 attn_band_pairs(plan, ATTN_NO_EDGE, right_of(plan)),
+                                 params->mask.causal ? 1 : 0.5, error);
 }
 
 static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, int64_t tile,
                        attn_arena *scratch)
 {
-    (void)phase;
-    return attn_fused_run_band(plan, io, tile, ATTN_NO_EDGE, right_of(plan), scratch);
+    return attn_fused_run_band(plan, io, phase, tile, ATTN_NO_EDGE, right_of(plan), scratch);
 }
 
 const attn_mixer attn_mixer_exact = {

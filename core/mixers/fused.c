@@ -10,11 +10,13 @@ attn_status attn_fused_open(const attn_mixer *mixer, const attn_machine *machine
     *plan = (attn_plan){.mixer = mixer,
                         .kernels = attn_kernels_find(machine->isa),
                         .shape = *shape,
-                        .params = *params};
-    if (plan->kernels)
-        return ATTN_OK;
-    return attn_error_set(error, ATTN_INTERNAL, NULL, "no kernels for %s",
-                          attn_isa_name(machine->isa));
+                        .params = *params,
+                        .ranges = {.keys = shape->m, .count = 1}};
+    if (!plan->kernels)
+        return attn_error_set(error, ATTN_INTERNAL, NULL, "no kernels for %s",
+                              attn_isa_name(machine->isa));
+    plan->tile_flops = machine->tile_flops != 0 ? machine->tile_flops : plan->kernels->tile_flops;
+    return ATTN_OK;
 }
 
 /* Of one query-key pair: its score and its share of the answer. */
@@ -23,14 +25,28 @@ static double pair_flops(const attn_plan *plan)
     return 2.0 * (double)(plan->shape.d + plan->shape.dv);
 }
 
-int attn_fused_rows(const attn_plan *plan, int64_t keys, int64_t most)
+int attn_fused_height(const attn_plan *plan, int64_t keys, int64_t most)
 {
     int panel = plan->kernels->panel_rows;
-    double rows = plan->kernels->tile_flops / (pair_flops(plan) * (double)keys);
+    double rows = plan->tile_flops / (pair_flops(plan) * (double)keys);
     int whole = rows < (double)most ? (int)rows : (int)most;
     whole -= whole % panel;
-    whole = whole < panel ? panel : whole;
-    return whole < plan->shape.n ? whole : (int)plan->shape.n;
+    return whole < panel ? panel : whole;
+}
+
+int attn_fused_rows(const attn_plan *plan, int64_t keys, int64_t most)
+{
+    int rows = attn_fused_height(plan, keys, most);
+    return rows < plan->shape.n ? rows : (int)plan->shape.n;
+}
+
+attn_ranges attn_fused_cut(const attn_plan *plan, int64_t keys)
+{
+    double fit = plan->tile_flops / (pair_flops(plan) * plan->kernels->panel_rows);
+    int64_t length = fit < 1 ? 1 : fit < (double)keys ? (int64_t)fit : keys;
+    int64_t least = (keys + ATTN_FUSED_MOST_RANGES - 1) / ATTN_FUSED_MOST_RANGES;
+    length = length < least ? least : length;
+    return (attn_ranges){.keys = length, .count = (int)((keys + length - 1) / length)};
 }
 
 size_t attn_fused_bytes(const attn_plan *plan, int rows)
@@ -82,15 +98,6 @@ static int64_t runs_a_head(const attn_plan *plan)
     return (plan->shape.n + plan->tile_rows - 1) / plan->tile_rows;
 }
 
-attn_status attn_fused_row_phase(attn_plan *plan, const attn_machine *machine, const char *name,
-                                 const attn_fused_work *work, attn_error *error)
-{
-    int64_t heads = plan->shape.batch * plan->shape.heads, runs = runs_a_head(plan);
-    double tiles = (double)heads * (double)runs;
-    return attn_run_phase(plan, name, heads, runs,
-                          attn_fused_ns(plan, &machine->rates, tiles, work), error);
-}
-
 double attn_visible_share(const attn_plan *plan)
 {
     const attn_shape *s = &plan->shape;
@@ -103,6 +110,91 @@ double attn_visible_share(const attn_plan *plan)
             visible += mask[b * s->m + j] != 0;
     }
     return valid ? (double)visible / (double)valid : 1;
+}
+
+/* Runs of a head that have a tile in a phase: those from the last one on that are not wholly before
+ * its range. In the first they all have, to answer 0 where there is nothing to see. */
+static int64_t runs_reaching(const attn_plan *plan, int range, int64_t right)
+{
+    const attn_shape *s = &plan->shape;
+    int64_t runs = runs_a_head(plan);
+    /* Row i sees keys below i + 1 + m - n + right. */
+    int64_t first_row = range * plan->ranges.keys - right - (s->m - s->n);
+    int64_t idle = range > 0 && first_row > 0 ? first_row / plan->tile_rows : 0;
+    return runs - (idle < runs ? idle : runs - 1);
+}
+
+/* Keys of the longest span of a tile whose rows see `keys` keys each. */
+static int64_t longest_span(const attn_plan *plan, int64_t keys, int64_t right)
+{
+    int64_t wider = keys + plan->tile_rows - 1;
+    if (right == ATTN_NO_EDGE)
+        return keys;
+    return wider < plan->shape.m ? wider : plan->shape.m;
+}
+
+/* Append a range's phase, of `runs` tiles a head. */
+static attn_status add_range(attn_plan *plan, const attn_machine *machine, const char *name,
+                             int64_t runs, bool resumes, double pairs, double cuts,
+                             attn_error *error)
+{
+    const attn_shape *s = &plan->shape;
+    int64_t heads = s->batch * s->heads;
+    const attn_fused_work work = {.rows = plan->tile_rows,
+                                  .keys = (double)s->m,
+                                  .pairs = pairs,
+                                  .cuts = cuts,
+                                  .resumes = resumes};
+    double ns = attn_fused_ns(plan, &machine->rates, (double)heads * (double)runs, &work);
+    return attn_run_phase(plan, name, heads, runs, ns, error);
+}
+
+attn_status attn_fused_row_phases(attn_plan *plan, const attn_machine *machine, const char *name,
+                                  int64_t keys, int64_t right, int64_t most, double pairs,
+                                  double cuts, attn_error *error)
+{
+    double weights[ATTN_FUSED_MOST_RANGES], sum = 0;
+    plan->tile_rows = attn_fused_rows(plan, keys, most);
+    plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
+    int64_t span = longest_span(plan, keys, right);
+    plan->ranges = attn_fused_cut(plan, span);
+    attn_status status = ATTN_OK;
+    if (plan->ranges.count > 1)
+        status = attn_fused_keep_states(plan, error);
+    for (int r = 0; r < plan->ranges.count; r++) {
+        int64_t left = span - r * plan->ranges.keys;
+        weights[r] = (double)(left < plan->ranges.keys ? left : plan->ranges.keys) *
+                     (double)runs_reaching(plan, r, right);
+        sum += weights[r];
+    }
+    for (int r = 0; r < plan->ranges.count && status == ATTN_OK; r++)
+        status = add_range(plan, machine, name, runs_reaching(plan, r, right), r > 0,
+                           pairs * (weights[r] / sum), cuts, error);
+    return status;
+}
+
+attn_status attn_fused_keep_states(attn_plan *plan, attn_error *error)
+{
+    const attn_shape *s = &plan->shape;
+    int64_t rows, bytes;
+    if (plan->keeps_states)
+        return ATTN_OK;
+    if (__builtin_mul_overflow(s->batch * s->heads, s->n, &rows) ||
+        __builtin_mul_overflow(rows, (int64_t)sizeof(attn_row_state), &bytes))
+        return attn_error_set(error, ATTN_INVALID, "n", "batch, heads and n are too many rows");
+    plan->keeps_states = true;
+    plan->states_at = attn_arena_round(plan->shared_bytes);
+    plan->shared_bytes = plan->states_at + (size_t)bytes;
+    return ATTN_OK;
+}
+
+attn_row_state *attn_fused_state(const attn_plan *plan, const attn_mix_io *io, const attn_run *run)
+{
+    const attn_shape *s = &plan->shape;
+    if (!plan->keeps_states)
+        return NULL;
+    void *states = (unsigned char *)io->shared + plan->states_at;
+    return (attn_row_state *)states + (run->b * s->heads + run->h) * s->n + run->first;
 }
 
 int64_t attn_valid_keys(const attn_plan *plan, int64_t b)
@@ -136,17 +228,23 @@ double attn_band_pairs(const attn_plan *plan, int64_t left, int64_t right)
     return pairs * (double)plan->shape.heads * attn_visible_share(plan);
 }
 
-attn_run attn_fused_place(const attn_plan *plan, int64_t tile)
+/* Where tile `tile` lies when only the last `runs` runs of each head have one. */
+static attn_run place_last(const attn_plan *plan, int64_t tile, int64_t runs)
 {
     const attn_shape *s = &plan->shape;
-    int64_t runs = runs_a_head(plan), head = tile / runs;
-    int64_t first = (runs - 1 - tile % runs) * plan->tile_rows;
+    int64_t head = tile / runs;
+    int64_t first = (runs_a_head(plan) - 1 - tile % runs) * plan->tile_rows;
     int64_t left = s->n - first;
     return (attn_run){.b = head / s->heads,
                       .h = head % s->heads,
                       .first = first,
                       .step = 1,
                       .rows = (int)(left < plan->tile_rows ? left : plan->tile_rows)};
+}
+
+attn_run attn_fused_place(const attn_plan *plan, int64_t tile)
+{
+    return place_last(plan, tile, runs_a_head(plan));
 }
 
 void attn_fused_clear(const attn_plan *plan, const attn_mix_io *io, const attn_run *run, int from)
@@ -221,14 +319,31 @@ attn_span attn_band(const attn_plan *plan, const attn_run *run, int64_t left, in
                        .last = p + right - begin};
 }
 
-attn_status attn_fused_run_band(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
-                                int64_t left, int64_t right, attn_arena *scratch)
+attn_status attn_fused_run_range(const attn_plan *plan, const attn_mix_io *io,
+                                 const attn_fused_job *job, attn_span span, int range,
+                                 attn_arena *scratch)
 {
-    attn_run at = attn_fused_place(plan, tile);
-    attn_span span = attn_band(plan, &at, left, right);
-    const attn_fused_job job = {.run = at,
-                                .spans = &span,
-                                .span_count = 1,
-                                .scores = io->scores ? &io->scores[tile] : NULL};
-    return attn_fused_run(plan, io, &job, scratch);
+    attn_fused_job part = *job;
+    if (plan->ranges.count > 1) {
+        int64_t skipped = clamp(range * plan->ranges.keys, 0, span.count);
+        span.begin += skipped * span.step;
+        span.count = clamp(span.count - skipped, 0, plan->ranges.keys);
+        span.first -= skipped;
+        span.last -= skipped;
+    }
+    if (range > 0 && span.count == 0)
+        return ATTN_OK;
+    part.spans = &span;
+    part.span_count = 1;
+    part.state = attn_fused_state(plan, io, &job->run);
+    part.resume = range > 0;
+    return attn_fused_run(plan, io, &part, scratch);
+}
+
+attn_status attn_fused_run_band(const attn_plan *plan, const attn_mix_io *io, int range,
+                                int64_t tile, int64_t left, int64_t right, attn_arena *scratch)
+{
+    attn_run at = place_last(plan, tile, runs_reaching(plan, range, right));
+    const attn_fused_job job = {.run = at, .scores = io->scores ? &io->scores[tile] : NULL};
+    return attn_fused_run_range(plan, io, &job, attn_band(plan, &at, left, right), range, scratch);
 }

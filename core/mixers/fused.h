@@ -1,6 +1,10 @@
 /* What mixers share. Exact, window, sparse and linformer run the fused attention tile and differ
  * only in which keys a run of queries may see; performer cuts and predicts its work the same way.
- */
+ *
+ * A tile should have kernels->tile_flops of work, so that short calls need not wait for long ones.
+ * Fewer queries a tile keep it so while there are more of them than share registers; beyond that
+ * the keys are cut into ranges, a phase each, and a row's softmax goes on from where the phase
+ * before left it: its state in shared memory, its answer so far in `out`. */
 #ifndef ATTN_FUSED_H
 #define ATTN_FUSED_H
 
@@ -29,9 +33,20 @@ attn_status attn_fused_open(const attn_mixer *mixer, const attn_machine *machine
                             const attn_mix_params *params, const attn_shape *shape, attn_plan *plan,
                             attn_error *error);
 
-/* Queries for a tile in which each has `keys` keys: about a millisecond's worth, in whole panels,
- * at most `most`. */
+enum {
+    ATTN_FUSED_MOST_RANGES = 128, /* a plan has room for two such cuts; then ranges get longer */
+};
+
+/* Rows for a tile in which each has `keys` keys: its worth, in whole panels, at most `most`. */
+int attn_fused_height(const attn_plan *plan, int64_t keys, int64_t most);
+
+/* The same, but no more than there are queries. */
 int attn_fused_rows(const attn_plan *plan, int64_t keys, int64_t most);
+
+/* Cut `keys` keys so that a panel of queries against a range is a tile's worth at most. How long a
+ * range is depends on `keys` only if those are fewer, or so many that there would be too many
+ * ranges: so padding does not change the last bits of an answer. */
+attn_ranges attn_fused_cut(const attn_plan *plan, int64_t keys);
 
 /* Scratch bytes a tile of `rows` queries takes. */
 size_t attn_fused_bytes(const attn_plan *plan, int rows);
@@ -55,9 +70,20 @@ typedef struct attn_fused_work {
 double attn_fused_ns(const attn_plan *plan, const attn_rates *rates, double tiles,
                      const attn_fused_work *work);
 
-/* Append a phase of such tiles, placed by attn_fused_place. */
-attn_status attn_fused_row_phase(attn_plan *plan, const attn_machine *machine, const char *name,
-                                 const attn_fused_work *work, attn_error *error);
+/* Choose tile_rows, scratch_bytes and ranges for runs of at most `most` rows, each of which sees
+ * `keys` keys, and append the phases: one a range, of tiles that attn_fused_place places. `right`
+ * is the right edge of the band that rows see; ATTN_NO_EDGE for none. `pairs` and `cuts` are as
+ * above. */
+attn_status attn_fused_row_phases(attn_plan *plan, const attn_machine *machine, const char *name,
+                                  int64_t keys, int64_t right, int64_t most, double pairs,
+                                  double cuts, attn_error *error);
+
+/* Add a state for each row to the shared workspace, unless it is there. ATTN_INVALID when so many
+ * cannot be counted. */
+attn_status attn_fused_keep_states(attn_plan *plan, attn_error *error);
+
+/* That of the run's first row; NULL when none is kept. */
+attn_row_state *attn_fused_state(const attn_plan *plan, const attn_mix_io *io, const attn_run *run);
 
 /* Valid keys of a batch row; and its queries that are not padding. */
 int64_t attn_valid_keys(const attn_plan *plan, int64_t b);
@@ -88,8 +114,14 @@ attn_status attn_fused_run(const attn_plan *plan, const attn_mix_io *io, const a
  * ATTN_NO_EDGE has no end. */
 attn_span attn_band(const attn_plan *plan, const attn_run *run, int64_t left, int64_t right);
 
-/* Run a tile of such a phase in which each row sees a band. */
-attn_status attn_fused_run_band(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
-                                int64_t left, int64_t right, attn_arena *scratch);
+/* Run a job's tile of phase `range` of those that attn_fused_row_phases appended: of the one span
+ * of keys that its rows see, take in that range. */
+attn_status attn_fused_run_range(const attn_plan *plan, const attn_mix_io *io,
+                                 const attn_fused_job *job, attn_span span, int range,
+                                 attn_arena *scratch);
+
+/* The same where each row sees a band. Run and span follow from it. */
+attn_status attn_fused_run_band(const attn_plan *plan, const attn_mix_io *io, int range,
+                                int64_t tile, int64_t left, int64_t right, attn_arena *scratch);
 
 #endif

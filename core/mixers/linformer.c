@@ -9,32 +9,28 @@
  * Keys hidden by a key mask count as zero rows of K and V.
  *
  * There is no causal form: every row of K' mixes the whole sequence. Phases: draw (gaussian),
- * project, attend; the last is the fused tile on k keys. */
-#include "mixers/fused.h"
+ * project, attend; the last is the fused tile on k keys. Where positions are many, each phase of
+ * project has a range of them, as each of attend has of keys. */
+#include "mixers/linformer.h"
 #include "mixers/mixers.h"
 #include "random.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
-    MOST_ROWS = 192,   /* queries a tile */
-    PROJECT_ROWS = 96, /* rows of K' and V' a tile makes: whole panels of every ISA */
-    CHUNK = 1024,      /* positions whose coefficients are made at a time */
+    MOST_ROWS = 192, /* queries a tile */
     RANDOM_STREAM = 1,
+    DRAW_COUNT = 16384, /* numbers a tile draws */
 };
 
-/* Where things lie in the shared workspace, in floats. */
-typedef struct layout {
-    size_t drawn, keys, values, total;
-} layout;
+_Static_assert(1 + 2 * ATTN_FUSED_MOST_RANGES <= ATTN_MAX_PHASES, "a plan has room for all phases");
 
-static layout layout_of(const attn_plan *plan)
+attn_linformer_layout attn_linformer_layout_of(const attn_plan *plan)
 {
     const attn_shape *s = &plan->shape;
     size_t k = (size_t)plan->params.k, heads = (size_t)(s->batch * s->kv_heads);
-    layout at = {0};
+    attn_linformer_layout at = {0};
     at.keys = plan->params.projection == ATTN_GAUSSIAN ? k * (size_t)s->m : 0;
     at.values = at.keys + heads * k * (size_t)s->d;
     at.total = at.values + heads * k * (size_t)s->dv;
@@ -50,8 +46,7 @@ static bool sees_any_key(const attn_plan *plan, int64_t b)
     return j < length;
 }
 
-/* Rows of K' that batch row b has: 0 when it has no visible key. */
-static int64_t projected_keys(const attn_plan *plan, int64_t b)
+int64_t attn_linformer_keys(const attn_plan *plan, int64_t b)
 {
     int64_t length = attn_valid_keys(plan, b), k = plan->params.k;
     if (!sees_any_key(plan, b))
@@ -83,7 +78,7 @@ static attn_status check(const attn_mix_params *p, const attn_shape *s, attn_err
     return ATTN_OK;
 }
 
-static int64_t longest_row(const attn_plan *plan)
+int64_t attn_linformer_longest_row(const attn_plan *plan)
 {
     int64_t longest = plan->params.mask.lengths ? 0 : plan->shape.m;
     for (int64_t b = 0; plan->params.mask.lengths && b < plan->shape.batch; b++)
@@ -94,77 +89,25 @@ static int64_t longest_row(const attn_plan *plan)
 
 static void warn_if_stretched(attn_plan *plan)
 {
-    int64_t longest = longest_row(plan), length = plan->params.projection_length;
+    int64_t longest = attn_linformer_longest_row(plan), length = plan->params.projection_length;
     if (plan->params.projection == ATTN_GIVEN && longest > length)
         snprintf(plan->warning, sizeof plan->warning,
                  "linformer: the projection covers %lld positions and was interpolated to %lld",
                  (long long)length, (long long)longest);
 }
 
-/* Positions whose coefficients are made at a time; 0 when all are used where they lie. */
-static int64_t chunk_length(const attn_plan *plan)
+static int64_t draw_parts(const attn_plan *plan)
 {
-    const attn_mix_params *p = &plan->params;
-    bool stretched = p->projection == ATTN_GIVEN && longest_row(plan) > p->projection_length;
-    if (p->projection == ATTN_MEAN || (!stretched && !p->mask.key_mask))
-        return 0;
-    return plan->shape.m < CHUNK ? plan->shape.m : CHUNK;
-}
-
-static size_t chunk_bytes(const attn_plan *plan)
-{
-    int64_t rows = plan->params.k < PROJECT_ROWS ? plan->params.k : PROJECT_ROWS;
-    return (size_t)(rows * chunk_length(plan)) * sizeof(float);
-}
-
-static size_t project_bytes(const attn_plan *plan)
-{
-    if (plan->params.projection == ATTN_MEAN)
-        return 0;
-    return attn_arena_round(chunk_bytes(plan)) +
-           plan->kernels->shorten_bytes((int)plan->shape.d + (int)plan->shape.dv);
+    return (plan->shape.m + DRAW_COUNT - 1) / DRAW_COUNT;
 }
 
 static attn_status add_draw_phase(attn_plan *plan, const attn_rates *rates, attn_error *error)
 {
-    const attn_phase draw = {
-        .name = "draw", .tiles = plan->params.k, .tile_ns = (double)plan->shape.m * rates->draw_ns};
+    int64_t parts = draw_parts(plan);
+    const attn_phase draw = {.name = "draw",
+                             .tiles = plan->params.k * parts,
+                             .tile_ns = (double)plan->shape.m / (double)parts * rates->draw_ns};
     return attn_plan_append(plan, draw, error);
-}
-
-/* Predicted time to shorten every head: a mean adds each row once; a coefficient times a row of K
- * and of V is the tile's inner product, and may first have to be made. Either writes the projected
- * rows. */
-static double project_ns(const attn_plan *plan, const attn_rates *rates)
-{
-    const attn_shape *s = &plan->shape;
-    double heads = (double)s->batch * (double)s->kv_heads, m = (double)s->m;
-    double columns = (double)(s->d + s->dv), k = (double)plan->params.k;
-    if (plan->params.projection == ATTN_MEAN)
-        return heads * (m + k) * columns * rates->copy_float_ns;
-    double made = chunk_length(plan) ? rates->norm_float_ns : 0;
-    return heads * (m * k * (2 * columns * rates->attend_flop_ns + made) +
-                    2 * k * columns * rates->attend_panel_ns);
-}
-
-static attn_status add_phases(attn_plan *plan, const attn_machine *machine, attn_error *error)
-{
-    const attn_shape *s = &plan->shape;
-    int64_t k = plan->params.k, blocks = (k + PROJECT_ROWS - 1) / PROJECT_ROWS;
-    attn_status status = ATTN_OK;
-    if (plan->params.projection == ATTN_GAUSSIAN)
-        status = add_draw_phase(plan, &machine->rates, error);
-    if (status == ATTN_OK)
-        status = attn_run_phase(plan, "project", s->batch * s->kv_heads, blocks,
-                                project_ns(plan, &machine->rates), error);
-    const attn_fused_work work = {.rows = plan->tile_rows,
-                                  .keys = (double)k,
-                                  .pairs = (double)s->batch * (double)s->heads * (double)s->n *
-                                           (double)k,
-                                  .cuts = 0.5};
-    if (status == ATTN_OK)
-        status = attn_fused_row_phase(plan, machine, "attend", &work, error);
-    return status;
 }
 
 static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
@@ -177,22 +120,32 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
         return status;
     if (plan->params.projection == ATTN_MEAN && plan->params.k > shape->m)
         plan->params.k = shape->m;
-    plan->tile_rows = attn_fused_rows(plan, plan->params.k, MOST_ROWS);
+    double k = (double)plan->params.k;
+    plan->shared_bytes = attn_linformer_layout_of(plan).total * sizeof(float);
+    warn_if_stretched(plan);
+    if (params->projection == ATTN_GAUSSIAN)
+        status = add_draw_phase(plan, &machine->rates, error);
+    if (status == ATTN_OK)
+        status = attn_linformer_add_project(plan, machine, error);
+    if (status == ATTN_OK)
+        status = attn_fused_row_phases(
+            plan, machine, "attend", plan->params.k, ATTN_NO_EDGE, MOST_ROWS,
+            (double)shape->batch * (double)shape->heads * (double)shape->n * k, 0.5, error);
     /* The projected keys have no mask, so the tile gathers nothing. */
     size_t attend =
         plan->kernels->attend_bytes(plan->tile_rows, (int)shape->d, (int)shape->dv, false);
-    size_t project = project_bytes(plan);
+    size_t project = attn_linformer_project_bytes(plan);
     plan->scratch_bytes = attend > project ? attend : project;
-    plan->shared_bytes = layout_of(plan).total * sizeof(float);
-    warn_if_stretched(plan);
-    return add_phases(plan, machine, error);
+    return status;
 }
 
-static void run_draw(const attn_plan *plan, float *drawn, int64_t row)
+static void run_draw(const attn_plan *plan, float *drawn, int64_t tile)
 {
-    int64_t m = plan->shape.m;
+    int64_t m = plan->shape.m, row = tile / draw_parts(plan);
+    int64_t from = tile % draw_parts(plan) * DRAW_COUNT;
+    int64_t end = from + DRAW_COUNT < m ? from + DRAW_COUNT : m;
     double deviation = 1 / sqrt((double)plan->params.k);
-    for (int64_t j = 0; j < m; j++) {
+    for (int64_t j = from; j < end; j++) {
         /* By (row, position) and not by their place in this call's array: the same whatever m is.
          */
         uint64_t index = (uint64_t)row << 32 | (uint64_t)j;
@@ -201,177 +154,36 @@ static void run_draw(const attn_plan *plan, float *drawn, int64_t row)
     }
 }
 
-/* Rows [first, first + count) of E or F for one head, as they lie in memory. */
-typedef struct coefficients {
-    const float *rows;
-    int64_t stride, length;
-    int first, count;
-} coefficients;
-
-/* Value of a coefficient row, stretched from its own length to L, at position j of L. */
-static float stretched(const float *row, int64_t length, int64_t L, int64_t j)
-{
-    double ratio = (double)length / (double)L, at = ((double)j + 0.5) * ratio - 0.5;
-    double last = (double)(length - 1);
-    at = at < 0 ? 0 : at > last ? last : at;
-    int64_t left = (int64_t)at, right = left + 1 < length ? left + 1 : left;
-    double share = at - (double)left;
-    return (float)(ratio * ((1 - share) * (double)row[left] + share * (double)row[right]));
-}
-
-/* Coefficients for positions [from, from + count), those of hidden keys 0. */
-static void fill_chunk(const coefficients *c, int64_t L, int64_t from, int64_t count,
-                       const uint8_t *visible, int64_t stride, float *chunk)
-{
-    for (int r = 0; r < c->count; r++) {
-        const float *row = c->rows + r * c->stride;
-        for (int64_t j = 0; j < count; j++) {
-            bool hidden = visible && !visible[from + j];
-            float value = L > c->length ? stretched(row, c->length, L, from + j) : row[from + j];
-            chunk[r * stride + j] = hidden ? 0 : value;
-        }
-    }
-}
-
-/* Outputs become coefficients times the first L rows of what is shortened. */
-static attn_status project(const attn_plan *plan, const coefficients *c, int64_t L,
-                           const uint8_t *visible, const attn_shortened *of, int of_count,
-                           attn_arena *scratch)
-{
-    bool as_it_lies = L <= c->length && !visible;
-    attn_shortening s = {
-        .e = c->rows, .stride = c->stride, .rows = c->count, .count = L, .of_count = of_count};
-    size_t mark = scratch->used;
-    float *chunk = NULL;
-    attn_status status = ATTN_OK;
-    if (!as_it_lies) {
-        s.e = chunk = attn_arena_take(scratch, chunk_bytes(plan));
-        s.stride = s.count = chunk_length(plan);
-        if (!chunk)
-            return ATTN_NO_MEMORY;
-    }
-    for (int i = 0; i < of_count; i++) {
-        s.of[i] = of[i];
-        memset(of[i].out, 0, (size_t)c->count * (size_t)of[i].columns * sizeof(float));
-    }
-    for (int64_t from = 0; from < L && status == ATTN_OK; from += s.count) {
-        s.count = L - from < s.count ? L - from : s.count;
-        if (chunk)
-            fill_chunk(c, L, from, s.count, visible, s.stride, chunk);
-        for (int i = 0; i < of_count; i++)
-            s.of[i].x = of[i].x + from * of[i].stride;
-        status = plan->kernels->shorten(&s, scratch);
-    }
-    attn_arena_rewind(scratch, mark);
-    return status;
-}
-
-/* Means of segments `first` to `first + count` of k over the first L rows. */
-static void average(int64_t k, int64_t L, int first, int count, const uint8_t *visible,
-                    const float *rows, ptrdiff_t row_stride, int64_t columns, float *to)
-{
-    for (int s = first; s < first + count; s++, to += columns) {
-        int64_t begin = s * L / k, end = (s + 1) * L / k;
-        memset(to, 0, (size_t)columns * sizeof *to);
-        for (int64_t j = begin; j < end; j++)
-            for (int64_t c = 0; (!visible || visible[j]) && c < columns; c++)
-                to[c] += rows[j * row_stride + c];
-        for (int64_t c = 0; c < columns; c++)
-            to[c] /= (float)(end - begin);
-    }
-}
-
-/* `count` rows of E or, for the values, F, from `first` on. */
-static coefficients coefficients_of(const attn_plan *plan, const attn_mix_io *io, int64_t g,
-                                    int first, int count, bool values)
-{
-    const attn_mix_params *p = &plan->params;
-    int64_t m = plan->shape.m, length = p->projection_length,
-            head = p->projection_heads > 1 ? g : 0;
-    coefficients c = {.first = first, .count = count, .stride = m, .length = m};
-    c.rows = (const float *)io->shared + first * m;
-    if (p->projection == ATTN_GIVEN) {
-        c.stride = c.length = length;
-        c.rows = (values ? p->f : p->e) + (head * p->k + first) * length;
-    }
-    return c;
-}
-
-/* Make `count` rows of K' and V' of kv head g of batch row b, from `first` on. */
-static attn_status project_rows(const attn_plan *plan, const attn_mix_io *io, int64_t b, int64_t g,
-                                int first, int count, attn_arena *scratch)
-{
-    const attn_shape *s = &plan->shape;
-    const attn_mix_params *p = &plan->params;
-    layout at = layout_of(plan);
-    float *shared = io->shared;
-    int64_t row = (b * s->kv_heads + g) * p->k + first, L = attn_valid_keys(plan, b);
-    const uint8_t *visible = p->mask.key_mask ? p->mask.key_mask + b * s->m : NULL;
-    const attn_shortened of[] = {{.x = attn_view_row(io->k, b, g, 0),
-                                  .stride = io->k.row,
-                                  .columns = (int)s->d,
-                                  .out = shared + at.keys + row * s->d},
-                                 {.x = attn_view_row(io->v, b, g, 0),
-                                  .stride = io->v.row,
-                                  .columns = (int)s->dv,
-                                  .out = shared + at.values + row * s->dv}};
-    if (p->projection == ATTN_MEAN) {
-        for (int i = 0; i < 2; i++)
-            average(projected_keys(plan, b), L, first, count, visible, of[i].x, of[i].stride,
-                    of[i].columns, of[i].out);
-        return ATTN_OK;
-    }
-    coefficients e = coefficients_of(plan, io, g, first, count, false);
-    coefficients f = coefficients_of(plan, io, g, first, count, true);
-    if (e.rows == f.rows)
-        return project(plan, &e, L, visible, of, 2, scratch);
-    attn_status status = project(plan, &e, L, visible, &of[0], 1, scratch);
-    return status == ATTN_OK ? project(plan, &f, L, visible, &of[1], 1, scratch) : status;
-}
-
-static attn_status run_project(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
-                               attn_arena *scratch)
-{
-    int64_t blocks = (plan->params.k + PROJECT_ROWS - 1) / PROJECT_ROWS, head = tile / blocks;
-    int64_t b = head / plan->shape.kv_heads, g = head % plan->shape.kv_heads;
-    int first = (int)(tile % blocks) * PROJECT_ROWS;
-    int64_t left = projected_keys(plan, b) - first;
-    int count = (int)(left < PROJECT_ROWS ? left : PROJECT_ROWS);
-    return count > 0 ? project_rows(plan, io, b, g, first, count, scratch) : ATTN_OK;
-}
-
-static attn_status run_attend(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
+static attn_status run_attend(const attn_plan *plan, const attn_mix_io *io, int range, int64_t tile,
                               attn_arena *scratch)
 {
     const attn_shape *s = &plan->shape;
-    layout at = layout_of(plan);
+    attn_linformer_layout at = attn_linformer_layout_of(plan);
     attn_run place = attn_fused_place(plan, tile);
     float *shared = io->shared;
     const attn_view k = attn_view_dense(shared + at.keys, s->kv_heads, plan->params.k, s->d);
     const attn_view v = attn_view_dense(shared + at.values, s->kv_heads, plan->params.k, s->dv);
     const attn_span span = {.step = 1,
-                            .count = projected_keys(plan, place.b),
+                            .count = attn_linformer_keys(plan, place.b),
                             .first = -ATTN_NO_EDGE,
                             .last = ATTN_NO_EDGE};
-    const attn_fused_job job = {.run = place,
-                                .k = &k,
-                                .v = &v,
-                                .spans = &span,
-                                .span_count = 1,
-                                .scores = io->scores ? &io->scores[tile] : NULL};
-    return attn_fused_run(plan, io, &job, scratch);
+    const attn_fused_job job = {
+        .run = place, .k = &k, .v = &v, .scores = io->scores ? &io->scores[tile] : NULL};
+    return attn_fused_run_range(plan, io, &job, span, range, scratch);
 }
 
 static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, int64_t tile,
                        attn_arena *scratch)
 {
-    if (plan->params.projection != ATTN_GAUSSIAN)
-        phase++;
-    if (phase == 0) {
+    int drawing = plan->params.projection == ATTN_GAUSSIAN ? 1 : 0;
+    int ranges = attn_linformer_project_ranges(plan).count;
+    if (phase < drawing) {
         run_draw(plan, io->shared, tile);
         return ATTN_OK;
     }
-    return (phase == 1 ? run_project : run_attend)(plan, io, tile, scratch);
+    phase -= drawing;
+    return phase < ranges ? attn_linformer_run_project(plan, io, phase, tile, scratch)
+                          : run_attend(plan, io, phase - ranges, tile, scratch);
 }
 
 const attn_mixer attn_mixer_linformer = {

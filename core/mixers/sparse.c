@@ -10,9 +10,9 @@
  * negative. With l near sqrt(m) each query sees O(sqrt(m)) keys.
  *
  * Strided: queries of one residue class p mod l share their far keys, which are every l-th, so a
- * class is ordinary attention on strided rows. It takes two phases, "local" and "strided", the
- * second going on from the softmax state the first left. Fixed: queries of one block share all
- * their keys, so a tile stays inside a block. */
+ * class is ordinary attention on strided rows. It takes "local" phases, as a window does, and a
+ * "strided" one that goes on from the softmax state they left. Fixed: queries of one block share
+ * all their keys, so a tile stays inside a block. */
 #include "mixers/fused.h"
 #include "mixers/mixers.h"
 
@@ -20,10 +20,6 @@
 
 enum {
     MOST_ROWS = 192,
-};
-
-enum {
-    LOCAL_PHASE, /* the strided phase comes after it */
 };
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -129,20 +125,14 @@ static attn_status plan_fixed(attn_plan *plan, const attn_machine *machine, attn
 
 static attn_status plan_band(attn_plan *plan, const attn_machine *machine, attn_error *error)
 {
-    plan->tile_rows = attn_fused_rows(plan, (int64_t)near_keys(plan), MOST_ROWS);
-    plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
-    const attn_fused_work work = {
-        .rows = plan->tile_rows,
-        .keys = (double)plan->shape.m,
-        .pairs = attn_band_pairs(plan, plan->params.stride - 1, right_of(plan)),
-        .cuts = 2};
-    return attn_fused_row_phase(plan, machine, "local", &work, error);
+    int64_t l = plan->params.stride;
+    return attn_fused_row_phases(plan, machine, "local", (int64_t)near_keys(plan), right_of(plan),
+                                 MOST_ROWS, attn_band_pairs(plan, l - 1, right_of(plan)), 2, error);
 }
 
 static attn_status plan_strided(attn_plan *plan, const attn_machine *machine, attn_error *error)
 {
     const attn_shape *s = &plan->shape;
-    plan->shared_bytes = (size_t)(s->batch * s->heads * s->n) * sizeof(attn_row_state);
     int64_t heads = s->batch * s->heads;
     int64_t tiles = classes_of(plan) * tiles_of(class_rows(plan), plan->tile_rows);
     double spans = plan->params.mask.causal ? 1 : 2;
@@ -155,17 +145,13 @@ static attn_status plan_strided(attn_plan *plan, const attn_machine *machine, at
     return attn_run_phase(plan, "strided", heads, tiles, ns, error);
 }
 
-static attn_status check(const attn_mix_params *params, const attn_shape *shape, attn_error *error)
+static attn_status check(const attn_mix_params *params, attn_error *error)
 {
-    int64_t rows, states;
     if (params->stride < 0 || params->summary < 1)
         return attn_error_set(error, ATTN_INVALID,
                               params->stride < 0 ? "params.stride" : "params.summary",
                               "params.stride is %lld and params.summary %lld, expected at least 1",
                               (long long)params->stride, (long long)params->summary);
-    if (__builtin_mul_overflow(shape->batch * shape->heads, shape->n, &rows) ||
-        __builtin_mul_overflow(rows, (int64_t)sizeof(attn_row_state), &states))
-        return attn_error_set(error, ATTN_INVALID, "n", "batch, heads and n are too many rows");
     return ATTN_OK;
 }
 
@@ -186,7 +172,7 @@ static void clamp_stride(attn_plan *plan)
 static attn_status plan(const attn_machine *machine, const attn_mix_params *params,
                         const attn_shape *shape, attn_plan *plan, attn_error *error)
 {
-    attn_status status = check(params, shape, error);
+    attn_status status = check(params, error);
     if (status == ATTN_OK)
         status = attn_fused_open(&attn_mixer_sparse, machine, params, shape, plan, error);
     if (status != ATTN_OK)
@@ -196,31 +182,13 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
     clamp_stride(plan);
     if (params->pattern == ATTN_FIXED)
         return plan_fixed(plan, machine, error);
-    status = plan_band(plan, machine, error);
+    if (params->pattern == ATTN_STRIDED)
+        status = attn_fused_keep_states(plan, error);
+    if (status == ATTN_OK)
+        status = plan_band(plan, machine, error);
     if (status == ATTN_OK && params->pattern == ATTN_STRIDED)
         status = plan_strided(plan, machine, error);
     return status;
-}
-
-static attn_row_state *state_of(const attn_plan *plan, const attn_mix_io *io, const attn_run *at)
-{
-    const attn_shape *s = &plan->shape;
-    if (plan->params.pattern != ATTN_STRIDED)
-        return NULL;
-    return (attn_row_state *)io->shared + (at->b * s->heads + at->h) * s->n + at->first;
-}
-
-static attn_status run_local(const attn_plan *plan, const attn_mix_io *io, int64_t tile,
-                             uint64_t *scores, attn_arena *scratch)
-{
-    attn_run at = attn_fused_place(plan, tile);
-    attn_span span = attn_band(plan, &at, plan->params.stride - 1, right_of(plan));
-    const attn_fused_job job = {.run = at,
-                                .spans = &span,
-                                .span_count = 1,
-                                .state = state_of(plan, io, &at),
-                                .scores = scores};
-    return attn_fused_run(plan, io, &job, scratch);
 }
 
 /* Every l-th key from `begin` on, those before `end`. */
@@ -268,7 +236,7 @@ static attn_status run_strided(const attn_plan *plan, const attn_mix_io *io, int
     const attn_fused_job job = {.run = at,
                                 .spans = (const attn_span[]){before, after},
                                 .span_count = plan->params.mask.causal ? 1 : 2,
-                                .state = state_of(plan, io, &at),
+                                .state = attn_fused_state(plan, io, &at),
                                 .resume = true,
                                 .scores = scores};
     return attn_fused_run(plan, io, &job, scratch);
@@ -335,7 +303,10 @@ static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, 
     uint64_t *scores = io->scores ? &io->scores[tile] : NULL;
     if (plan->params.pattern == ATTN_FIXED)
         return run_fixed(plan, io, tile, scores, scratch);
-    return (phase == LOCAL_PHASE ? run_local : run_strided)(plan, io, tile, scores, scratch);
+    if (phase < plan->ranges.count)
+        return attn_fused_run_band(plan, io, phase, tile, plan->params.stride - 1, right_of(plan),
+                                   scratch);
+    return run_strided(plan, io, tile, scores, scratch);
 }
 
 const attn_mixer attn_mixer_sparse = {

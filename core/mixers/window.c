@@ -29,20 +29,15 @@ static attn_status plan(const attn_machine *machine, const attn_mix_params *para
                               "params.window is %lld, expected at least 1",
                               (long long)params->window);
     int64_t width = left_of(plan) + right_of(plan) + 1;
-    plan->tile_rows = attn_fused_rows(plan, width < shape->m ? width : shape->m, MOST_ROWS);
-    plan->scratch_bytes = attn_fused_bytes(plan, plan->tile_rows);
-    const attn_fused_work work = {.rows = plan->tile_rows,
-                                  .keys = (double)shape->m,
-                                  .pairs = attn_band_pairs(plan, left_of(plan), right_of(plan)),
-                                  .cuts = 2};
-    return attn_fused_row_phase(plan, machine, "attend", &work, error);
+    return attn_fused_row_phases(plan, machine, "attend", width < shape->m ? width : shape->m,
+                                 right_of(plan), MOST_ROWS,
+                                 attn_band_pairs(plan, left_of(plan), right_of(plan)), 2, error);
 }
 
 static attn_status run(const attn_plan *plan, const attn_mix_io *io, int phase, int64_t tile,
                        attn_arena *scratch)
 {
-    (void)phase;
-    return attn_fused_run_band(plan, io, tile, left_of(plan), right_of(plan), scratch);
+    return attn_fused_run_band(plan, io, phase, tile, left_of(plan), right_of(plan), scratch);
 }
 
 const attn_mixer attn_mixer_window = {

@@ -6,9 +6,7 @@
 #ifndef CORE_MODEL_MATRIX_H
 #define CORE_MODEL_MATRIX_H
 
-#include "attn/dtype.h"
-
-#include <stdint.h>
+#include "kernels/kernels.h"
 
 /* Borrowed from an attn_weights; a copy is as good. */
 typedef struct attn_matrix {
@@ -22,7 +20,7 @@ int64_t attn_matrix_scratch(const attn_matrix *matrix, int64_t count);
 
 /* Rows [first, first + count) as float32, dense, `columns` floats apart. Widened into `scratch`, of
  * attn_matrix_scratch() floats, or where they lie (then `scratch` may be NULL). No allocation. */
-const float *attn_matrix_rows(const attn_matrix *matrix, int64_t first, int64_t count,
-                              float *scratch);
+const float *attn_matrix_rows(const attn_matrix *matrix, const attn_elementwise_kernels *kernels,
+                              int64_t first, int64_t count, float *scratch);
 
 #endif

@@ -6,6 +6,7 @@
 
 enum {
     FLOATS_A_TILE = 1 << 18,
+    SUMS = 8,
 };
 
 typedef struct norm_step {
@@ -23,15 +24,21 @@ static const norm_step *of_step(const attn_step *step)
     return (const norm_step *)(const void *)step;
 }
 
-/* Four sums at once, since one alone would wait for each addition. */
+/* Eight sums at once: one alone would wait for each addition, and these are vectors. */
 static double sum_of(const float *x, int64_t count, double mean, bool squares)
 {
-    double sums[4] = {0};
-    for (int64_t i = 0; i < count; i++) {
-        double value = x[i] - mean;
-        sums[i % 4] += squares ? value * value : value;
-    }
-    return sums[0] + sums[1] + sums[2] + sums[3];
+    double sums[SUMS] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + SUMS <= count; i += SUMS)
+        for (int s = 0; s < SUMS; s++) {
+            double value = x[i + s] - mean;
+            sums[s] += squares ? value * value : value;
+        }
+    for (; i < count; i++)
+        sum += squares ? (x[i] - mean) * (x[i] - mean) : x[i] - mean;
+    for (int s = 0; s < SUMS; s++)
+        sum += sums[s];
+    return sum;
 }
 
 static void normalize(const attn_row_norm *norm, const float *x, float *y, int64_t count)

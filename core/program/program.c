@@ -180,6 +180,14 @@ size_t attn_program_bytes(const attn_program *program, int workers)
            (size_t)workers * attn_program_scratch_bytes(program);
 }
 
+double attn_program_flops(const attn_program *program)
+{
+    double flops = 0;
+    for (int i = 0; i < program->count; i++)
+        flops += program->steps[i]->flops;
+    return flops;
+}
+
 double attn_phase_ns(const attn_phase *phase, const attn_crew *crew)
 {
     double tiles = (double)phase->tiles;

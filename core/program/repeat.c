@@ -78,6 +78,7 @@ attn_status attn_program_repeat(attn_program *program, attn_program *part, int64
     r->rows = rows;
     r->columns = columns;
     r->step.scratch_bytes = attn_program_scratch_bytes(part);
+    r->step.flops = (double)times * attn_program_flops(part);
     attn_program_cover(program, part);
     return ATTN_OK;
 }

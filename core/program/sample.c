@@ -1,6 +1,7 @@
 /* Exact attention for a few rows. They lie anywhere, so their queries are gathered first. Under a
  * causal mask each sees another prefix of the keys: the keys between two samples' last ones are
- * taken in by all samples from the later one on, continuing their softmax. */
+ * taken in by all samples from the later one on, continuing their softmax. So do the phases, a
+ * range of the keys each where there are many. */
 #include "program/sample.h"
 
 #include "mixers/fused.h"
@@ -66,7 +67,8 @@ typedef struct group {
 
 typedef struct sample {
     attn_step step;
-    attn_plan plan; /* exact's, for its kernels and masks; one phase, of groups for every head */
+    attn_plan plan; /* exact's, for its kernels and masks; its phases have groups for every head */
+    size_t states;  /* of softmaxes, (heads, samples): offset in floats */
     attn_samples samples;
     attn_mix_regions regions;
     attn_region to;
@@ -116,21 +118,22 @@ static attn_status take_keys(const sample *s, attn_tile *tile, int64_t from, int
     return s->plan.kernels->attend(tile, scratch, &unwanted);
 }
 
-static attn_status attend_group(const sample *s, const group *g, attn_tile *tile,
-                                attn_arena *scratch)
+/* Let a group take in keys [seen, last), as far as each sample sees them. */
+static attn_status attend_group(const sample *s, const group *g, int64_t seen, int64_t last,
+                                attn_tile *tile, attn_arena *scratch)
 {
-    int64_t seen = visible(s, g->first);
-    attn_status status = take_keys(s, tile, 0, seen, scratch);
-    for (int r = 1; r < g->count && status == ATTN_OK; r++) {
+    attn_status status = ATTN_OK;
+    for (int r = 0; r < g->count && status == ATTN_OK; r++) {
         int64_t end = visible(s, g->first + r);
+        end = end > last ? last : end < seen ? seen : end;
+        if (end > seen || !tile->resume)
+            status = take_keys(s, tile, seen, end, scratch);
+        seen = end;
         tile->q += tile->q_stride;
         tile->out += tile->out_stride;
         tile->state++;
         tile->rows--;
         tile->resume = true;
-        if (end > seen)
-            status = take_keys(s, tile, seen, end, scratch);
-        seen = end;
     }
     return status;
 }
@@ -151,11 +154,11 @@ static attn_status run(const attn_step *step, const attn_frame *frame, int phase
     const uint8_t *key_mask = s->plan.params.mask.key_mask;
     size_t row_bytes = (size_t)shape->d * sizeof(float);
     float *q = attn_arena_take(scratch, (size_t)g->count * row_bytes);
-    attn_row_state *state = attn_arena_take(scratch, (size_t)g->count * sizeof *state);
+    void *states = frame->data[ATTN_ARRAY_SHARED] + s->states;
     attn_view k = attn_region_view(s->regions.k, frame), v = attn_region_view(s->regions.v, frame);
     attn_view to = attn_region_view(s->to, frame), from = attn_region_view(s->regions.q, frame);
-    (void)phase;
-    if (!q || !state)
+    int64_t keys = s->plan.ranges.keys, begin = phase * keys;
+    if (!q)
         return ATTN_NO_MEMORY;
     for (int r = 0; r < g->count; r++)
         memcpy(q + (size_t)r * (size_t)shape->d,
@@ -174,10 +177,11 @@ static attn_status run(const attn_step *step, const attn_frame *frame, int phase
         .dv = (int)shape->dv,
         .scale = s->plan.params.scale,
         .key_mask = key_mask ? key_mask + b * shape->m : NULL,
-        .state = state,
+        .state = (attn_row_state *)states + h * s->samples.count + g->first,
         .state_stride = 1,
+        .resume = phase > 0,
     };
-    return attend_group(s, g, &rows, scratch);
+    return attend_group(s, g, begin, begin + keys, &rows, scratch);
 }
 
 static const attn_step_kind kind = {.phase = phase_of, .run = run};
@@ -185,7 +189,6 @@ static const attn_step_kind kind = {.phase = phase_of, .run = run};
 static size_t scratch_of(const sample *s, int rows)
 {
     return attn_arena_round((size_t)rows * (size_t)s->plan.shape.d * sizeof(float)) +
-           attn_arena_round((size_t)rows * sizeof(attn_row_state)) +
            attn_fused_bytes(&s->plan, rows);
 }
 
@@ -212,19 +215,27 @@ attn_status attn_sample_add(attn_program *program, const attn_machine *machine,
                             const attn_samples *samples, const attn_mix_regions *regions,
                             attn_region to, attn_error *error)
 {
-    sample *s = attn_program_add(program, &kind, sizeof *s, 1, error);
-    if (!s)
-        return ATTN_NO_MEMORY;
+    attn_plan plan;
     attn_status status =
-        attn_fused_open(attn_mixer_find("exact"), machine, params, shape, &s->plan, error);
+        attn_fused_open(attn_mixer_find("exact"), machine, params, shape, &plan, error);
     if (status != ATTN_OK)
         return status;
+    plan.ranges = attn_fused_cut(&plan, shape->m);
+    sample *s = attn_program_add(program, &kind, sizeof *s, plan.ranges.count, error);
+    if (!s)
+        return ATTN_NO_MEMORY;
+    s->plan = plan;
     int rows = attn_fused_rows(&s->plan, shape->m, ATTN_SAMPLES_MAX);
     s->samples = *samples;
     s->regions = *regions;
     s->to = to;
     make_groups(s, rows);
     s->step.scratch_bytes = scratch_of(s, rows < samples->count ? rows : samples->count);
-    return attn_run_phase(&s->plan, "sample", shape->heads, s->group_count,
-                          predicted_ns(s, &machine->rates), error);
+    double states = (double)samples->count * (double)shape->heads;
+    status = attn_program_take(program, states * sizeof(attn_row_state) / sizeof(float), &s->states,
+                               error);
+    for (int r = 0; r < plan.ranges.count && status == ATTN_OK; r++)
+        status = attn_run_phase(&s->plan, "sample", shape->heads, s->group_count,
+                                predicted_ns(s, &machine->rates) / plan.ranges.count, error);
+    return status;
 }

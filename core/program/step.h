@@ -23,6 +23,7 @@ struct attn_step {
     const attn_step_kind *kind;
     int first, phases;    /* of the program's phases, those that are this step's */
     size_t scratch_bytes; /* 0 unless whoever appends it says otherwise */
+    double flops;         /* the same; see attn_program_flops */
 };
 
 /* An empty program; NULL: no memory. */

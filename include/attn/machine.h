@@ -20,6 +20,8 @@ typedef struct attn_machine {
     size_t l1d_bytes, l2_bytes, l3_bytes;
     size_t memory_bytes; /* the smaller of RAM and the cgroup's limit */
     attn_rates rates;    /* of one core */
+    double tile_flops; /* work of a tile; 0: what the kernels think right, so that bits are the same
+                          on every machine of an ISA */
 } attn_machine;
 
 const char *attn_isa_name(attn_isa isa);

@@ -75,8 +75,14 @@ typedef struct attn_phase {
     double tile_ns; /* predicted time of an average tile on one core */
 } attn_phase;
 
+/* Keys cut into `count` ranges of `keys` each, the last one of what is left. */
+typedef struct attn_ranges {
+    int64_t keys;
+    int count;
+} attn_ranges;
+
 enum {
-    ATTN_MAX_PHASES = 280 /* performer answers queries in as many as 256 */
+    ATTN_MAX_PHASES = 280 /* performer answers queries in as many as 256; others take in keys so */
 };
 
 struct attn_mixer;
@@ -89,8 +95,12 @@ typedef struct attn_plan {
     attn_mix_params params;
     int phase_count;
     attn_phase phases[ATTN_MAX_PHASES];
+    double tile_flops;    /* work that a tile should have */
     int tile_rows;        /* queries in a tile of the main phase */
+    attn_ranges ranges;   /* of the keys: the main phases take in one each */
     size_t shared_bytes;  /* workspace that all tiles share */
+    bool keeps_states;    /* part of it are states of softmaxes that go on from phase to phase, */
+    size_t states_at;     /* from this byte on */
     size_t scratch_bytes; /* workspace each worker needs of its own */
     char warning[160];    /* for the client; "" for none */
 } attn_plan;

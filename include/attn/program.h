@@ -72,13 +72,17 @@ typedef struct attn_crew {
     double pace;       /* a tile takes so many times what the plan says */
     double tile_ns;    /* besides, for handing it out */
     double barrier_ns; /* from one phase to the next */
-    double wake_ns;    /* until the workers that slept have begun, when a phase has tiles for them */
+    double wake_ns; /* until the workers that slept have begun, when a phase has tiles for them */
 } attn_crew;
 
 /* Predicted time on the wall of a phase, which is spread over the workers as far as it has tiles,
  * unless one alone has done them before the others wake; and of a whole program. */
 double attn_phase_ns(const attn_phase *phase, const attn_crew *crew);
 double attn_program_ns(const attn_program *program, const attn_crew *crew);
+
+/* Floating-point operations of its linear maps, which are the sgemms a model cannot do without; 0
+ * of a raw call. */
+double attn_program_flops(const attn_program *program);
 
 /* For the client: what should be known of the answer; "" for nothing. */
 const char *attn_program_warning(const attn_program *program);

@@ -438,6 +438,7 @@ void srv_attend_start(srv_request *request, bool plan_only)
     a->job.next = next;
     a->job.run = run;
     a->job.done = done;
+    a->job.yields = true;
     a->submitted_ns = srv_now_ns();
     srv_request_start(request, &a->job, a, end_work);
 }

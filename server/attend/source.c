@@ -23,7 +23,8 @@ struct srv_source {
     srv_body *body; /* JSON, or NULL */
     attn_safetensors *file;
     stored_tensor tensors[SRV_TENSOR_NAMES];
-    int next; /* tensor to convert */
+    int next;         /* tensor to convert */
+    size_t converted; /* elements of it that are */
 };
 
 size_t srv_source_bound(srv_format format, size_t length)
@@ -147,10 +148,12 @@ static attn_status open_file(srv_source *source, attn_error *error)
     return status == ATTN_OK ? read_query_tensors(source, error) : status;
 }
 
-static attn_status check_finite(const char *name, const srv_tensor *tensor, attn_error *error)
+/* Check `count` elements from `from` on. */
+static attn_status check_finite(const char *name, const srv_tensor *tensor, size_t from,
+                                size_t count, attn_error *error)
 {
-    size_t bad = attn_first_non_finite(tensor->data, tensor->count);
-    if (bad == tensor->count)
+    size_t bad = from + attn_first_non_finite(tensor->data + from, count);
+    if (bad == from + count)
         return ATTN_OK;
     int64_t index[SRV_RANK_MAX];
     char path[SRV_PATH_MAX];
@@ -160,25 +163,36 @@ static attn_status check_finite(const char *name, const srv_tensor *tensor, attn
                           path, (double)tensor->data[bad]);
 }
 
-/* Use float32 where it lies; convert or move anything else, once. */
-static attn_status convert(srv_source *source, int i, attn_error *error)
+/* Use float32 where it lies; anything else will be converted or moved, once. */
+static attn_status place(stored_tensor *t)
 {
-    stored_tensor *t = &source->tensors[i];
-    const attn_stored *stored = t->stored;
-    t->owned = must_convert(stored);
-    if (t->owned) {
-        t->tensor.data = malloc(stored->count * sizeof(float));
-        if (!t->tensor.data)
-            return ATTN_NO_MEMORY;
-        attn_dtype_to_float(stored->dtype, stored->data, stored->count, t->tensor.data);
-    } else {
-        t->tensor.data = (float *)(void *)(uintptr_t)stored->data;
-    }
-    return check_finite(srv_tensor_names[i], &t->tensor, error);
+    t->owned = must_convert(t->stored);
+    t->tensor.data = t->owned ? malloc(t->stored->count * sizeof(float))
+                              : (float *)(void *)(uintptr_t)t->stored->data;
+    return t->tensor.data ? ATTN_OK : ATTN_NO_MEMORY;
 }
 
-/* The header first, then a tensor a slice. */
-static srv_body_step read_file(srv_source *source, attn_error *error)
+/* Make about `bytes` more of the next tensor, and pass on to the one after it at its end. */
+static attn_status convert(srv_source *source, size_t bytes, attn_error *error)
+{
+    stored_tensor *t = &source->tensors[source->next];
+    const attn_stored *stored = t->stored;
+    const char *name = srv_tensor_names[source->next];
+    size_t from = source->converted, left = stored->count - from, count = bytes / sizeof(float);
+    if (from == 0 && place(t) != ATTN_OK)
+        return ATTN_NO_MEMORY;
+    count = count < 1 ? 1 : count < left ? count : left;
+    if (t->owned)
+        attn_dtype_to_float(stored->dtype,
+                            (const char *)stored->data + from * attn_dtype_bytes(stored->dtype),
+                            count, t->tensor.data + from);
+    source->converted = count < left ? from + count : 0;
+    source->next += count == left;
+    return check_finite(name, &t->tensor, from, count, error);
+}
+
+/* The header first, then slices of one tensor after the other. */
+static srv_body_step read_file(srv_source *source, size_t bytes, attn_error *error)
 {
     attn_status status = ATTN_OK;
     if (!source->file) {
@@ -188,7 +202,7 @@ static srv_body_step read_file(srv_source *source, attn_error *error)
             source->next++;
         if (source->next == SRV_TENSOR_NAMES)
             return SRV_BODY_DONE;
-        status = convert(source, source->next++, error);
+        status = convert(source, bytes, error);
     }
     if (status == ATTN_OK)
         return SRV_BODY_MORE;
@@ -198,7 +212,8 @@ static srv_body_step read_file(srv_source *source, attn_error *error)
 
 srv_body_step srv_source_read(srv_source *source, size_t bytes, attn_error *error)
 {
-    return source->body ? srv_body_read(source->body, bytes, error) : read_file(source, error);
+    return source->body ? srv_body_read(source->body, bytes, error)
+                        : read_file(source, bytes, error);
 }
 
 static const srv_tensor *tensor(const srv_source *source, const char *name)

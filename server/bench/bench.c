@@ -16,6 +16,7 @@ enum {
 typedef struct bench {
     srv_bench_options options;
     attn_machine machine;
+    srv_bench_subject subject;
     int workers;
     srv_executor *executor;
     srv_bench_round round;
@@ -24,15 +25,20 @@ typedef struct bench {
 
 static void print_help(void)
 {
-    fputs("usage: attnd bench [--flag value]...\n"
-          "\n"
-          "Time every backend on random tensors, on the daemon's executor: median [min-max] ms,\n"
-          "GFLOP/s of the backend's own work and its ratio to OpenBLAS's sgemm of 2048 on as many\n"
-          "workers in the same run, how many times as fast as exact it is, and the workspace that\n"
-          "was predicted and measured. Where there is a target for such sizes it stands beside.\n"
-          "\n"
-          "flags, with [defaults]:\n",
-          stdout);
+    fputs(
+        "usage: attnd bench [--flag value]...\n"
+        "\n"
+        "Time every backend on random tensors, on the daemon's executor: median [min-max] ms,\n"
+        "GFLOP/s of the backend's own work and its ratio to OpenBLAS's sgemm of 2048 on as many\n"
+        "workers in the same run, how many times as fast as exact it is, and the workspace that\n"
+        "was predicted and measured. Where there is a target for such sizes it stands beside.\n"
+        "\n"
+        "With --model every backend of the folder's model is timed on random hidden states, with\n"
+        "the sizes and parameters the model has; GFLOP/s are then those of its linear maps, so\n"
+        "that a ratio to sgemm of 1 would mean that everything else took no time.\n"
+        "\n"
+        "flags, with [defaults]:\n",
+        stdout);
     srv_bench_options_help(stdout);
 }
 
@@ -55,54 +61,15 @@ static void tell(bench *b, const char *what, int64_t repetition)
             (long long)repetition, (long long)b->options.repeat, what);
 }
 
-static attn_mix_params params_of(const bench *b, const srv_bench_pool *pool)
-{
-    const srv_bench_options *o = &b->options;
-    attn_mix_params params;
-    attn_mix_params_init(&params, o->d);
-    params.mask.causal = o->causal;
-    params.window = o->window;
-    params.k = o->k;
-    params.features = o->features;
-    if (o->drawn)
-        return params;
-    params.projection = ATTN_GIVEN;
-    params.e = params.f = pool->e;
-    params.projection_heads = 1;
-    params.projection_length = b->round.n;
-    params.omega = pool->omega;
-    return params;
-}
-
-static attn_status open_pool(const bench *b, srv_bench_pool *pool, attn_error *error)
-{
-    const srv_bench_options *o = &b->options;
-    size_t row = (size_t)b->round.n * (size_t)o->d;
-    const srv_bench_sizes sizes = {
-        .q = row * (size_t)o->heads,
-        .k = row * (size_t)o->kv_heads,
-        .v = row * (size_t)o->kv_heads,
-        .out = row * (size_t)o->heads,
-        .e = o->drawn ? 0 : (size_t)b->round.n * (size_t)o->k,
-        .omega = o->drawn ? 0 : (size_t)o->d * (size_t)o->features,
-        .products = b->workers,
-    };
-    return srv_bench_pool_open(pool, &sizes, error);
-}
-
 /* Every task of the round; the backends that refuse keep their reason. */
 static attn_status open_tasks(bench *b, const srv_bench_pool *pool, attn_error *error)
 {
-    const srv_bench_options *o = &b->options;
-    const attn_shape shape = {1, o->heads, o->kv_heads, b->round.n, b->round.n, o->d, o->d};
-    const attn_mix_params params = params_of(b, pool);
     srv_bench_round *r = &b->round;
     r->sgemm = srv_bench_sgemm_task(pool, b->workers);
-    for (; r->count < o->backends.count; r->count++) {
+    for (; r->count < b->subject.count; r->count++) {
         attn_error *refusal = &r->refusal[r->count];
         attn_status status =
-            srv_bench_attend_task(&r->task[r->count], pool, o->backends.value[r->count],
-                                  &b->machine, &shape, &params, b->workers, refusal);
+            srv_bench_subject_task(&b->subject, r->n, r->count, pool, &r->task[r->count], refusal);
         if (status != ATTN_OK && status != ATTN_UNSUPPORTED) {
             *error = *refusal;
             return status;
@@ -139,7 +106,7 @@ static attn_status run_round(bench *b, int64_t n, attn_error *error)
 {
     srv_bench_pool pool = {0};
     b->round = (srv_bench_round){.n = n};
-    attn_status status = open_pool(b, &pool, error);
+    attn_status status = srv_bench_subject_pool(&b->subject, n, &pool, error);
     if (status == ATTN_OK)
         status = open_tasks(b, &pool, error);
     if (status == ATTN_OK)
@@ -162,15 +129,15 @@ static attn_status run(bench *b, attn_error *error)
 {
     srv_text text = SRV_TEXT_EMPTY;
     attn_status status = ATTN_OK;
-    srv_bench_print_head(&text, &b->options, &b->machine, b->workers);
+    srv_bench_print_head(&text, &b->subject);
     for (int i = 0; i < b->options.n.count && status == ATTN_OK; i++) {
         flush(&text);
         status = run_round(b, b->options.n.value[i], error);
         if (status == ATTN_OK)
-            srv_bench_print_round(&text, &b->options, &b->round, i == 0);
+            srv_bench_print_round(&text, &b->subject, &b->round, i == 0);
     }
     if (status == ATTN_OK)
-        srv_bench_print_end(&text, &b->options);
+        srv_bench_print_end(&text, &b->subject);
     if (text.failed)
         status = attn_error_set(error, ATTN_NO_MEMORY, NULL, "no memory for the table");
     flush(&text);
@@ -187,6 +154,9 @@ static attn_status start(bench *b, char *const *arguments, attn_error *error)
         return status;
     int64_t wanted = b->options.workers ? b->options.workers : b->machine.cores;
     b->workers = (int)(wanted < SRV_MAX_WORKERS ? wanted : SRV_MAX_WORKERS);
+    status = srv_bench_subject_open(&b->subject, &b->options, &b->machine, b->workers, error);
+    if (status != ATTN_OK)
+        return status;
     attn_blas_init();
     status = attn_machine_calibrate(&b->machine, error);
     if (status != ATTN_OK)
@@ -212,6 +182,7 @@ int srv_bench(char *const *arguments)
     attn_status status = start(b, arguments, &error);
     if (status == ATTN_OK)
         status = run(b, &error);
+    srv_bench_subject_close(&b->subject);
     srv_executor_close(b->executor);
     free(b);
     return status == ATTN_OK ? EXIT_SUCCESS : complain(&error);

@@ -1,19 +1,7 @@
-/* The table of options.def, and the two kinds of lists in it. */
+/* The table of options.def, and its kind of list. */
 #include "server/bench/options.h"
 
 #include "server/flags.h"
-#include "server/nearest.h"
-
-static const char *backend_at(int index)
-{
-    return attn_mixers[index] ? attn_mixers[index]->name : NULL;
-}
-
-static attn_status too_many(const srv_flag *flag, int most, attn_error *error)
-{
-    return attn_error_set(error, ATTN_INVALID, flag->name, "bench: --%s has more than %d values",
-                          flag->name, most);
-}
 
 static attn_status read_sizes(const srv_flags *flags, const srv_flag *flag, const char *list,
                               void *member, attn_error *error)
@@ -24,7 +12,9 @@ static attn_status read_sizes(const srv_flags *flags, const srv_flag *flag, cons
     sizes->count = 0;
     while (status == ATTN_OK && srv_flag_next_item(&list, item)) {
         if (sizes->count == SRV_BENCH_MOST_SIZES)
-            return too_many(flag, SRV_BENCH_MOST_SIZES, error);
+            return attn_error_set(error, ATTN_INVALID, flag->name,
+                                  "bench: --%s has more than %d values", flag->name,
+                                  SRV_BENCH_MOST_SIZES);
         status = srv_flag_int(flags, flag, item, &sizes->value[sizes->count++], error);
     }
     return status == ATTN_OK && sizes->count == 0
@@ -32,35 +22,7 @@ static attn_status read_sizes(const srv_flags *flags, const srv_flag *flag, cons
                : status;
 }
 
-/* An empty list stands for every backend that runs without a model. */
-static attn_status read_names(const srv_flags *flags, const srv_flag *flag, const char *list,
-                              void *member, attn_error *error)
-{
-    (void)flags;
-    srv_bench_NAMES *names = member;
-    char item[64];
-    names->count = 0;
-    for (int i = 0; !*list && attn_mixers[i] && names->count < SRV_BENCH_MOST_BACKENDS; i++)
-        if (!(attn_mixers[i]->traits & ATTN_NEEDS_WEIGHTS))
-            names->value[names->count++] = attn_mixers[i];
-    while (srv_flag_next_item(&list, item)) {
-        const attn_mixer *mixer = attn_mixer_find(item);
-        if (!mixer)
-            return attn_error_set(error, ATTN_INVALID, flag->name,
-                                  "bench: unknown backend \"%.40s\"; the nearest is \"%s\"", item,
-                                  srv_nearest(item, backend_at));
-        if (mixer->traits & ATTN_NEEDS_WEIGHTS)
-            return attn_error_set(error, ATTN_INVALID, flag->name,
-                                  "bench: %s runs only inside a loaded model", item);
-        if (names->count == SRV_BENCH_MOST_BACKENDS)
-            return too_many(flag, SRV_BENCH_MOST_BACKENDS, error);
-        names->value[names->count++] = mixer;
-    }
-    return ATTN_OK;
-}
-
 #define READ_SIZES  read_sizes
-#define READ_NAMES  read_names
 #define READ_INT    srv_flag_int
 #define READ_SWITCH srv_flag_switch
 #define READ_TEXT   srv_flag_text

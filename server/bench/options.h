@@ -2,26 +2,20 @@
 #ifndef SERVER_BENCH_OPTIONS_H
 #define SERVER_BENCH_OPTIONS_H
 
-#include "attn/mixer.h"
+#include "attn/status.h"
 #include "server/bench/samples.h"
 #include "server/executor.h"
 
 #include <stdio.h>
 
 enum {
-    SRV_BENCH_MOST_SIZES = 32,
-    SRV_BENCH_MOST_BACKENDS = 16,
+    SRV_BENCH_MOST_SIZES = 32
 };
 
 typedef struct srv_bench_SIZES {
     int count;
     int64_t value[SRV_BENCH_MOST_SIZES];
 } srv_bench_SIZES;
-
-typedef struct srv_bench_NAMES {
-    int count; /* at least 1 */
-    const attn_mixer *value[SRV_BENCH_MOST_BACKENDS];
-} srv_bench_NAMES;
 
 typedef int64_t srv_bench_INT;
 typedef bool srv_bench_SWITCH;

@@ -11,8 +11,7 @@
 static const srv_bench_task *exact_of(const srv_bench_round *round)
 {
     for (int i = 0; i < round->count; i++)
-        if (round->refusal[i].status == ATTN_OK &&
-            strcmp(round->task[i].plan.mixer->name, "exact") == 0)
+        if (round->refusal[i].status == ATTN_OK && strcmp(round->task[i].backend, "exact") == 0)
             return &round->task[i];
     return NULL;
 }
@@ -43,29 +42,27 @@ static void print_row(srv_text *text, const srv_bench_task *task, const srv_benc
     double faster = times_exact(task, exact_of(round));
     char range[40];
     snprintf(range, sizeof range, "[%.2f-%.2f]", ns.min / 1e6, ns.max / 1e6);
-    srv_text_format(text, "%8lld  %-10s %10.2f %-19s %8.1f %7.2f %6.2f",
-                    (long long)task->plan.shape.n, task->plan.mixer->name, ns.median / 1e6, range,
-                    srv_bench_summarize(&task->rate).median, of_sgemm,
-                    srv_bench_ratio(&task->busy_rate, &round->sgemm.busy_rate));
+    srv_text_format(text, "%8lld  %-10s %10.2f %-19s %8.1f %7.2f %6.2f", (long long)task->n,
+                    task->backend, ns.median / 1e6, range, srv_bench_summarize(&task->rate).median,
+                    of_sgemm, srv_bench_ratio(&task->busy_rate, &round->sgemm.busy_rate));
     if (isnan(faster))
         srv_text_format(text, " %8s", "-");
     else
         srv_text_format(text, " %7.2fx", faster);
-    srv_text_format(text, " %11zu %11zu", attn_plan_bytes(&task->plan, task->workers),
-                    task->workspace_bytes);
+    srv_text_format(text, " %11zu %11zu", task->predicted_bytes, task->workspace_bytes);
     print_verdict(text, task, SRV_BENCH_SGEMM, of_sgemm);
     print_verdict(text, task, SRV_BENCH_EXACT, faster);
     srv_text_string(text, "\n");
 }
 
-static void print_table(srv_text *text, const srv_bench_options *options,
+static void print_table(srv_text *text, const srv_bench_subject *subject,
                         const srv_bench_round *round)
 {
     for (int i = 0; i < round->count; i++)
         if (round->refusal[i].status == ATTN_OK)
             print_row(text, &round->task[i], round);
         else
-            srv_text_format(text, "%8s  %-10s left out: %s\n", "", options->backends.value[i]->name,
+            srv_text_format(text, "%8s  %-10s left out: %s\n", "", subject->backends[i],
                             round->refusal[i].message);
     srv_bench_summary rate = srv_bench_summarize(&round->sgemm.rate);
     srv_text_format(text, "%8s  %-10s %30s %8.1f [%.1f-%.1f]\n", "", "sgemm", "", rate.median,
@@ -106,9 +103,7 @@ static void print_target(srv_text *text, const srv_bench_task *task, const char 
 
 static void print_run(srv_text *text, const srv_bench_task *task, const srv_bench_round *round)
 {
-    const attn_shape *s = &task->plan.shape;
-    srv_text_format(text, "{\"backend\":\"%s\",\"n\":%lld", task->plan.mixer->name,
-                    (long long)s->n);
+    srv_text_format(text, "{\"backend\":\"%s\",\"n\":%lld", task->backend, (long long)task->n);
     print_summary(text, "ms", &task->ns, 1e6);
     print_summary(text, "gflops", &task->rate, 1);
     print_named(text, "flops", task->flops);
@@ -117,15 +112,15 @@ static void print_run(srv_text *text, const srv_bench_task *task, const srv_benc
     print_named(text, "busy_ms",
                 task->flops * task->workers / srv_bench_summarize(&task->busy_rate).median / 1e6);
     print_named(text, "times_exact", times_exact(task, exact_of(round)));
-    print_named(text, "predicted_ms", attn_plan_ns(&task->plan) / task->workers / 1e6);
+    print_named(text, "predicted_ms", task->predicted_ns / 1e6);
     srv_text_format(text, ",\"workspace_bytes\":{\"predicted\":%zu,\"measured\":%zu}",
-                    attn_plan_bytes(&task->plan, task->workers), task->workspace_bytes);
+                    task->predicted_bytes, task->workspace_bytes);
     print_target(text, task, "target_of_sgemm", SRV_BENCH_SGEMM);
     print_target(text, task, "target_times_exact", SRV_BENCH_EXACT);
     srv_text_string(text, "}");
 }
 
-static void print_json(srv_text *text, const srv_bench_options *options,
+static void print_json(srv_text *text, const srv_bench_subject *subject,
                        const srv_bench_round *round, bool first)
 {
     srv_text_format(text, "%s\n{\"n\":%lld", first ? "" : ",", (long long)round->n);
@@ -144,67 +139,93 @@ static void print_json(srv_text *text, const srv_bench_options *options,
     for (int i = 0; i < round->count; i++) {
         if (round->refusal[i].status == ATTN_OK)
             continue;
-        srv_text_format(text, "%s\"%s\":", between, options->backends.value[i]->name);
+        srv_text_format(text, "%s\"%s\":", between, subject->backends[i]);
         srv_text_json(text, round->refusal[i].message);
         between = ",";
     }
     srv_text_string(text, "}}");
 }
 
-static void print_json_head(srv_text *text, const srv_bench_options *o, const attn_machine *machine,
-                            int workers)
+static void print_json_head(srv_text *text, const srv_bench_subject *subject)
 {
+    const srv_bench_options *o = subject->options;
     srv_text_string(text, "{\"version\":");
     srv_text_json(text, srv_version);
     srv_text_string(text, ",\"revision\":");
     srv_text_json(text, srv_revision);
-    srv_text_format(text,
-                    ",\"isa\":\"%s\",\"sgemm_isa\":\"%s\",\"blas\":", attn_isa_name(machine->isa),
-                    attn_isa_name(srv_bench_sgemm_isa()));
+    srv_text_format(text, ",\"isa\":\"%s\",\"sgemm_isa\":\"%s\",\"blas\":",
+                    attn_isa_name(subject->machine->isa), attn_isa_name(srv_bench_sgemm_isa()));
     srv_text_json(text, attn_blas_name());
     srv_text_format(text,
-                    ",\"cores\":%d,\"workers\":%d,\"d\":%lld,\"heads\":%lld,\"kv_heads\":%lld,"
-                    "\"causal\":%s,\"drawn\":%s,\"repeat\":%lld,\"window\":%lld,\"k\":%lld,"
-                    "\"features\":%lld,\"rounds\":[",
-                    machine->cores, workers, (long long)o->d, (long long)o->heads,
-                    (long long)o->kv_heads, o->causal ? "true" : "false",
-                    o->drawn ? "true" : "false", (long long)o->repeat, (long long)o->window,
-                    (long long)o->k, (long long)o->features);
+                    ",\"cores\":%d,\"workers\":%d,\"repeat\":%lld,\"batch\":%lld,\"causal\":%s",
+                    subject->machine->cores, subject->workers, (long long)o->repeat,
+                    (long long)o->batch, subject->causal ? "true" : "false");
+    if (subject->model) {
+        const attn_model_info *info = attn_model_info_of(subject->model);
+        srv_text_string(text, ",\"model\":");
+        srv_text_json(text, info->name);
+        srv_text_format(text, ",\"type\":\"%s\",\"hidden\":%lld,\"layers\":%lld,\"heads\":%lld",
+                        info->type, (long long)info->hidden, (long long)info->layers,
+                        (long long)info->heads);
+    } else
+        srv_text_format(text,
+                        ",\"d\":%lld,\"heads\":%lld,\"kv_heads\":%lld,\"drawn\":%s,"
+                        "\"window\":%lld,\"k\":%lld,\"features\":%lld",
+                        (long long)o->d, (long long)o->heads, (long long)o->kv_heads,
+                        o->drawn ? "true" : "false", (long long)o->window, (long long)o->k,
+                        (long long)o->features);
+    srv_text_string(text, ",\"rounds\":[");
 }
 
-void srv_bench_print_head(srv_text *text, const srv_bench_options *o, const attn_machine *machine,
-                          int workers)
+/* What is timed, in one line. */
+static void print_sizes(srv_text *text, const srv_bench_subject *subject)
 {
-    if (o->json) {
-        print_json_head(text, o, machine, workers);
+    const srv_bench_options *o = subject->options;
+    const char *causal = subject->causal ? "causal" : "full";
+    srv_text_format(text, "%s kernels, %d worker%s; batch %lld, %s; ",
+                    attn_isa_name(subject->machine->isa), subject->workers,
+                    subject->workers > 1 ? "s" : "", (long long)o->batch, causal);
+    if (subject->model) {
+        const attn_model_info *info = attn_model_info_of(subject->model);
+        srv_text_format(text, "%s %.80s: hidden %lld, layers %lld, heads %lld\n", info->type,
+                        info->name, (long long)info->hidden, (long long)info->layers,
+                        (long long)info->heads);
+    } else
+        srv_text_format(text, "d %lld, heads %lld on %lld; window %lld, k %lld, features %lld\n",
+                        (long long)o->d, (long long)o->heads, (long long)o->kv_heads,
+                        (long long)o->window, (long long)o->k, (long long)o->features);
+}
+
+void srv_bench_print_head(srv_text *text, const srv_bench_subject *subject)
+{
+    if (subject->options->json) {
+        print_json_head(text, subject);
         return;
     }
+    print_sizes(text, subject);
     srv_text_format(text,
-                    "%s kernels, %d worker%s; d %lld, heads %lld on %lld, %s; window %lld, k %lld, "
-                    "features %lld\nbeside sgemm of %d on as many workers: %s, an %s kernel\n"
-                    "medians of %lld interleaved repetitions; GFLOP/s of the backend's own work; "
-                    "busy: /sgemm by "
+                    "beside sgemm of %d on as many workers: %s, an %s kernel\n"
+                    "medians of %lld interleaved repetitions; GFLOP/s of %s; busy: /sgemm by "
                     "processor time\n\n"
                     "%8s  %-10s %10s %-19s %8s %7s %6s %8s %11s %11s  %s\n",
-                    attn_isa_name(machine->isa), workers, workers > 1 ? "s" : "", (long long)o->d,
-                    (long long)o->heads, (long long)o->kv_heads, o->causal ? "causal" : "full",
-                    (long long)o->window, (long long)o->k, (long long)o->features,
                     SRV_BENCH_SGEMM_SIDE, attn_blas_name(), attn_isa_name(srv_bench_sgemm_isa()),
-                    (long long)o->repeat, "n", "backend", "ms", "[min-max]", "GFLOP/s", "/sgemm",
-                    "busy", "exact/", "predicted B", "measured B", "floor, goal");
+                    (long long)subject->options->repeat,
+                    subject->model ? "the linear maps" : "the backend's own work", "n", "backend",
+                    "ms", "[min-max]", "GFLOP/s", "/sgemm", "busy", "exact/", "predicted B",
+                    "measured B", "floor, goal");
 }
 
-void srv_bench_print_round(srv_text *text, const srv_bench_options *options,
+void srv_bench_print_round(srv_text *text, const srv_bench_subject *subject,
                            const srv_bench_round *round, bool first)
 {
-    if (options->json)
-        print_json(text, options, round, first);
+    if (subject->options->json)
+        print_json(text, subject, round, first);
     else
-        print_table(text, options, round);
+        print_table(text, subject, round);
 }
 
-void srv_bench_print_end(srv_text *text, const srv_bench_options *options)
+void srv_bench_print_end(srv_text *text, const srv_bench_subject *subject)
 {
-    if (options->json)
+    if (subject->options->json)
         srv_text_string(text, "\n]}\n");
 }

@@ -2,9 +2,7 @@
 #ifndef SERVER_BENCH_REPORT_H
 #define SERVER_BENCH_REPORT_H
 
-#include "attn/machine.h"
-#include "server/bench/options.h"
-#include "server/bench/task.h"
+#include "server/bench/subject.h"
 #include "server/text.h"
 
 /* One n: the yardstick and the backends, those that refused with their reason. */
@@ -16,10 +14,9 @@ typedef struct srv_bench_round {
     int count;
 } srv_bench_round;
 
-void srv_bench_print_head(srv_text *text, const srv_bench_options *options,
-                          const attn_machine *machine, int workers);
-void srv_bench_print_round(srv_text *text, const srv_bench_options *options,
+void srv_bench_print_head(srv_text *text, const srv_bench_subject *subject);
+void srv_bench_print_round(srv_text *text, const srv_bench_subject *subject,
                            const srv_bench_round *round, bool first);
-void srv_bench_print_end(srv_text *text, const srv_bench_options *options);
+void srv_bench_print_end(srv_text *text, const srv_bench_subject *subject);
 
 #endif

@@ -32,6 +32,8 @@ static int64_t parameter_of(const attn_plan *plan)
 
 const srv_bench_target *srv_bench_target_find(const attn_plan *plan, srv_bench_beside beside)
 {
+    if (!plan->mixer)
+        return NULL;
     const attn_shape *s = &plan->shape;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const row *r = &rows[i];

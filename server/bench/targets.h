@@ -13,7 +13,7 @@ typedef struct srv_bench_target {
     double floor, goal;
 } srv_bench_target;
 
-/* The target of a plan, or NULL where there is none for its sizes. */
+/* The target of a plan, or NULL where there is none for its sizes or the plan is of no mixer. */
 const srv_bench_target *srv_bench_target_find(const attn_plan *plan, srv_bench_beside beside);
 
 #endif

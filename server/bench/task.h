@@ -1,23 +1,37 @@
-/* What a benchmark times: a backend's plan, or OpenBLAS's sgemm as the yardstick. */
+/* What a benchmark times: a backend's own call, a model's run, or OpenBLAS's sgemm as the
+ * yardstick. */
 #ifndef SERVER_BENCH_TASK_H
 #define SERVER_BENCH_TASK_H
 
 #include "attn/mixer.h"
+#include "attn/model.h"
+#include "server/bench/crew.h"
 #include "server/bench/pool.h"
 #include "server/bench/samples.h"
-#include "server/executor.h"
 
 typedef struct srv_bench_task {
     char label[72];
-    int workers;    /* of the executor that it is timed on */
-    attn_plan plan; /* of no mixer: this is sgemm, once for each worker */
+    const char *backend; /* NULL: this is sgemm */
+    int64_t n;
+    int workers; /* of the executor that it is timed on */
     attn_isa isa;
-    attn_mix_io io;
+    srv_bench_work work; /* a context of NULL is the task, phases of NULL are `phase` */
+    attn_phase phase;
+    attn_plan plan;        /* of a backend's own call; else of no mixer */
+    attn_mix_io io;        /* the same */
+    attn_program *program; /* of a model's run; else NULL */
+    attn_frame frame;      /* the same */
+    attn_phase *phases;    /* the same: those of `work` */
+    void *shared;
     const srv_bench_pool *pool;
-    double flops;                /* see srv_bench_attend_task */
+    double flops;           /* see srv_bench_attend_task and srv_bench_model_task */
+    double predicted_ns;    /* on so many workers */
+    size_t predicted_bytes; /* of workspace */
+    size_t shared_bytes;
     size_t workspace_bytes;      /* measured: shared, and the scratch of all workers */
     double last_ns;              /* of the last run, recorded or not */
     srv_bench_samples ns;        /* of every repetition */
+    srv_bench_samples busy_ns;   /* the same in processor time of all workers */
     srv_bench_samples rate;      /* GFLOP/s of every repetition */
     srv_bench_samples busy_rate; /* the same by processor time: as if no worker had ever waited for
                                     a core, which is what counts on a machine that others use */
@@ -36,7 +50,18 @@ attn_status srv_bench_attend_task(srv_bench_task *task, const srv_bench_pool *po
                                   const attn_mixer *mixer, const attn_machine *machine,
                                   const attn_shape *shape, const attn_mix_params *params,
                                   int workers, attn_error *error);
+
+/* A model's run over the pool's q as hidden states, which are random then; `call` is borrowed only
+ * meanwhile. Flops are those of its linear maps alone. Close it in any case, before the model. The
+ * model's refusal, or ATTN_NO_MEMORY. */
+attn_status srv_bench_model_task(srv_bench_task *task, const srv_bench_pool *pool,
+                                 const attn_model *model, const attn_machine *machine,
+                                 const attn_model_call *call, int workers, attn_error *error);
+
 void srv_bench_task_close(srv_bench_task *task);
+
+/* Take `shared_bytes` for the task's workspace. */
+attn_status srv_bench_task_share(srv_bench_task *task, size_t shared_bytes, attn_error *error);
 
 /* Run and, when `record`, note time and rate; what is brief runs unrecorded just before, so that it
  * is not charged for the caches that another task left cold. Returns how the work ended. */

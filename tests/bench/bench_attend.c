@@ -11,6 +11,7 @@
  * former case and the avx2 lines in the latter; the others are printed and marked "unlike". */
 #include "attn/blas.h"
 #include "server/bench/targets.h"
+#include "tests/bench/support/model.h"
 #include "tests/bench/support/peer.h"
 #include "tests/bench/support/scan.h"
 #include "tests/bench/support/table.h"
@@ -316,6 +317,8 @@ static void run(bench *b, const attn_machine *machines, int machine_count)
     bench_scan_head(REPETITIONS);
     for (int i = 0; i < machine_count; i++)
         bench_scan_print(&machines[i], REPETITIONS);
+    for (int i = 0; i < machine_count; i++)
+        bench_models_print(&machines[i], &b->pool, b->executors, b->crew_count, REPETITIONS);
     print_peer(b);
 }
 

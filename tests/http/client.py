@@ -51,7 +51,8 @@ class Daemon:
         """`within` is a command that becomes the daemon in the end, as `nice` does."""
         self.port = free_port()
         self.log = tempfile.TemporaryFile()
-        command = [*within, binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--workers", str(workers)]
+        command = [*within, binary, "serve", "--listen", f"127.0.0.1:{self.port}",
+                   "--workers", str(workers)]
         self.signalled = False
         self.process = subprocess.Popen([*command, *flags], stdout=self.log, stderr=self.log)
         started.append(self)

@@ -1,5 +1,5 @@
-"""What suites about the router share: models to choose among, thresholds low enough to be quick, and
-checks of the account that every answer gives."""
+"""What suites about the router share: models to choose among, thresholds low enough to be quick,
+and checks of the account that every answer gives."""
 
 import os
 
@@ -54,8 +54,8 @@ class RouteCase(ModelCase):
 
     @classmethod
     def finish_folder(cls):
-        made = client.run_command("init-model", os.path.join(cls.folder.name, "demo"), "--dim", "32",
-                                  "--window", "3", "--seq-len", str(COVERED), "--k", "8",
+        made = client.run_command("init-model", os.path.join(cls.folder.name, "demo"), "--dim",
+                                  "32", "--window", "3", "--seq-len", str(COVERED), "--k", "8",
                                   "--features", "16")
         assert made.returncode == 0, made.stderr
 

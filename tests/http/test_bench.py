@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tempfile
 import unittest
 
 import client
@@ -81,6 +82,57 @@ class Json(unittest.TestCase):
         self.assertIsNone(by_name["window"]["times_exact"])
 
 
+class Model(unittest.TestCase):
+    """A model's backends, of hidden size 32: 4 heads, Di 64, N 16, R 2."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="attnd-bench-")
+        subprocess.run([client.binary, "init-model", cls.folder.name, "--dim", "32", "--seq-len",
+                        "64", "--k", "8", "--force"], check=True, capture_output=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def document(self, *flags):
+        ended = bench("--model", self.folder.name, "--n", "33,48", "--repeat", "2", "--json", *flags)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        return json.loads(ended.stdout)
+
+    def test_every_backend(self):
+        found = self.document("--workers", "2", "--batch", "3")
+        self.assertEqual((found["hidden"], found["heads"], found["batch"], found["causal"]),
+                         (32, 4, 3, False))
+        attention, mamba = 4 * 32 * 32, 128 * 32 + 34 * 64 + 64 * 2 + 32 * 64
+        for n in (33, 48):
+            by_name = runs(found, n)
+            self.assertEqual(sorted(by_name), sorted([*BACKENDS, "mamba", "hybrid"]))
+            for name, run in by_name.items():
+                with self.subTest(n=n, backend=name):
+                    Json.check_run(self, run)
+                    weights = {"mamba": mamba, "hybrid": mamba + attention}.get(name, attention)
+                    self.assertEqual(run["flops"], 2 * 3 * n * weights)
+
+    def test_chosen_backends_causal(self):
+        found = self.document("--backends", "mamba,exact", "--causal")
+        self.assertTrue(found["causal"])
+        self.assertEqual(sorted(runs(found, 33)), ["exact", "mamba"])
+
+    def test_what_the_model_refuses_is_left_out(self):
+        found = self.document("--causal")
+        self.assertIn("causal", found["rounds"][0]["left_out"]["linformer"])
+
+    def test_refusals(self):
+        for flags, status, said in ((["--model", "/nowhere"], 2, "/nowhere/config.json"),
+                                    (["--model", self.folder.name, "--backends", "exakt"], 2,
+                                     "it has exact, window")):
+            with self.subTest(flags=flags):
+                ended = bench(*flags)
+                self.assertEqual((ended.returncode, ended.stdout), (status, ""))
+                self.assertIn(said, ended.stderr)
+
+
 class Table(unittest.TestCase):
     def test_a_line_for_each_backend(self):
         ended = bench(*TINY)
@@ -99,6 +151,9 @@ class Refusals(unittest.TestCase):
     def test_bad_arguments(self):
         for flags, said in ((["--bakends", "exact"], "--backends"),
                             (["--backends", "exakt"], '"exact"'),
+                            (["--backends", "mamba"], "--model"),
+                            (["--backends", ","], '""'),
+                            (["--batch", "0"], "1 to"),
                             (["--n", "many"], "many"),
                             (["--n", "0"], "1 to"),
                             (["--n", ","], "number"),

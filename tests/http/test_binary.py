@@ -219,6 +219,20 @@ class Types(BinaryCase):
                 error = self.bad(safetensors.dump(tensors, dtype), mentions=[f"{name}[1][2][0][3]"])
                 self.assertEqual(error["type"], "invalid_argument")
 
+    def test_tensors_of_several_slices(self):
+        """A slice of the body is 512 KiB of float32: v has three, and part of a fourth."""
+        rows, columns = 1001, 400
+        tensors = {"q": samples.normal(1, 1, 5), "k": samples.normal(2, rows, 5),
+                   "v": samples.normal(3, rows, columns)}
+        for dtype in safetensors.DATATYPES:
+            held = {name: rounded(x, dtype) for name, x in tensors.items()}
+            with self.subTest(dtype=dtype):
+                self.same_bits(self.binary(safetensors.dump(tensors, dtype))[0],
+                               self.json_of(held)[0])
+                wrong = {**tensors, "v": tensors["v"].copy()}
+                wrong["v"][900, 7] = wrong["v"][1000, 399] = np.nan
+                self.bad(safetensors.dump(wrong, dtype), mentions=["v[900][7]"])
+
     def test_float64_beyond_float32(self):
         tensors = three((3, 2))
         tensors["k"] = tensors["k"].astype(np.float64)

@@ -4,6 +4,7 @@ Needs a control group of its own, which takes root and a writable cgroup file sy
 then finds the limit by itself, as it would in a container."""
 
 import collections
+import json
 import os
 import random
 import shutil
@@ -18,7 +19,7 @@ import samples
 from checkpoints import Checkpoint, mamba, prefixed
 from exposition import value
 from model_case import ModelCase
-from test_bounds import GONE, RESERVED
+from test_bounds import GONE, RESERVED, post_head
 from test_errors import GOOD
 from test_ops import scrape_until
 
@@ -113,17 +114,21 @@ class MemoryStorm(ModelCase):
         """{name: (body, headers)}: what is large by its body, its workspace, its answer."""
         wide = {name: samples.normal(1, 6, 8192, 64) for name in "qkv"}
         flat = {name: client.tensor(x[:2, :4096].round(2), "flat") for name, x in wide.items()}
-        text = {name: client.tensor(x) for name, x in wide.items()}
+        text = {name: client.tensor(x[:3]) for name, x in wide.items()}
         narrow = {name: client.tensor(samples.normal(2, 1, 6000, 8)) for name in "qkv"}
-        dumps = client.json.dumps
+
+        def dumps(document):
+            return json.dumps(document).encode()
+
         return {
             "good": dumps(GOOD),
             "base64": dumps({**text, "backend": "window"}),
             "flat": dumps({**flat, "backend": "sparse"}),
             "binary": safetensors.dump(wide),
-            "mamba": dumps({"model": "block", "input": client.tensor(samples.normal(3, 30000, 64))}),
+            "mamba": dumps({"model": "block",
+                            "input": client.tensor(samples.normal(3, 30000, 64))}),
             "bound": dumps({**narrow, "hints": {"max_relative_error": 1e-9}}),
-            "features": dumps({**narrow, "backend": "performer", "params": {"features": 16384}}),
+            "features": dumps({**narrow, "backend": "performer", "params": {"features": 1 << 16}}),
             "late": dumps({**text, "backend": "exact", "hints": {"deadline_ms": 500}}),
             "never": dumps({**narrow, "backend": "performer", "params": {"features": 1 << 20}}),
         }
@@ -136,9 +141,7 @@ class MemoryStorm(ModelCase):
     def leave(self, body):
         """Half a request, and gone."""
         with self.daemon.socket() as plain:
-            head = f"POST /v1/attend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" \
-                   f"Content-Length: {len(body)}\r\n\r\n"
-            plain.sendall(head.encode() + body.encode()[:len(body) // 2])
+            plain.sendall(post_head(len(body)) + body[:len(body) // 2])
 
     def storm(self, kinds):
         """Counter of (kind, status); a connection that broke counts as status None."""
@@ -147,7 +150,7 @@ class MemoryStorm(ModelCase):
         def ask(seed):
             rng = random.Random(seed)
             while time.monotonic() < end:
-                name = rng.choice([*kinds, "gone"])
+                name = rng.choice([*kinds, "gone", *5 * ["binary"]])
                 try:
                     status = (self.leave(kinds["base64"]) if name == "gone"
                               else self.ask_kind(name, kinds[name]).status)
@@ -172,10 +175,9 @@ class MemoryStorm(ModelCase):
         self.assertEqual(self.group.kills(), 0)
         statuses = {status for _, status in seen}
         self.assertLessEqual(statuses, ALLOWED | {None}, seen)
-        self.assertLessEqual({200, 413, 429}, statuses, seen)
-        peak = self.group.peak_bytes()
-        print(f"peak {peak and peak >> 20} of {LIMIT_BYTES >> 20} MiB, {sum(seen.values())} requests",
-              end=" ")
+        self.assertIn(200, statuses, seen)
+        peak = self.group.peak_bytes() or 0
+        print(f"peak {peak >> 20} of {LIMIT_BYTES >> 20} MiB, {seen}")
         self.check_calm(kinds)
 
     def check_calm(self, kinds):

@@ -364,6 +364,17 @@ class Hangup(Control):
         states = {m["state"] for m in self.daemon.get("/v1/models").json["models"]}
         self.assertEqual(states, {"READY"})
 
+    def test_one_that_comes_last(self):
+        """While the daemon ends, nobody listens to signals any more."""
+        for i in range(20):
+            self.models.write(f"m{i}")
+        for i in range(20):
+            daemon = self.start("none")
+            daemon.send_signal()
+            time.sleep(i * 0.0005)
+            daemon.process.send_signal(signal.SIGHUP)
+            self.stop()
+
     def test_term_among_loads(self):
         for i in range(20):
             self.models.write(f"m{i}")

@@ -1,4 +1,5 @@
-"""deadline_ms as a hint to the router: it picks among what is predicted to fit, or says what would."""
+"""deadline_ms as a hint to the router: it picks among what is predicted to fit, or says what would
+be."""
 
 import json
 import time

@@ -19,6 +19,7 @@ PARAMS = {"window": [1, 3, 100], "pattern": ["strided", "fixed", "local"], "stri
           "summary": [1, 2], "k": [1, 5, 12], "projection": ["mean", "gaussian"],
           "features": [4, 16], "orthogonal": [True, False], "norm": ["chi", "sqrt"],
           "seed": [0, 7]}
+TENSORS = ("q", "k", "v", "e", "omega", "input")
 PLANS = 400
 
 
@@ -70,7 +71,8 @@ class Facts:
         if self.some(0.3):
             body["lengths"] = [rng.randint(0, m) for _ in range(batch)]
         if self.some(0.2):
-            body["params"] = {name: rng.choice(PARAMS[name]) for name in rng.sample(list(PARAMS), 2)}
+            body["params"] = {name: rng.choice(PARAMS[name])
+                              for name in rng.sample(list(PARAMS), 2)}
         if self.some(0.7):
             body["hints"] = self.hints(named not in (None, "auto"))
         return body
@@ -103,9 +105,9 @@ class AgreesCase(RouteCase):
             document = facts.request()
             body = json.dumps({**document, "return_output": False})
             planned, done = self.post("/v1/plan", body), self.post("/v1/attend", body)
-            small = {key: text for key, text in document.items() if key not in ("q", "k", "v", "e",
-                                                                                "omega", "input")}
-            self.assertEqual(verdict(planned), verdict(done), f"seed {seed}, trial {trial}: {small}")
+            options = {key: said for key, said in document.items() if key not in TENSORS}
+            self.assertEqual(verdict(planned), verdict(done),
+                             f"seed {seed}, trial {trial}: {options}")
             rule = done.json["route"]["rule"] if done.status == 200 else done.status
             decided[rule] = decided.get(rule, 0) + 1
         return decided

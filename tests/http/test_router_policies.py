@@ -1,5 +1,5 @@
-"""Which backend is chosen, and the account of it: guidance and cost, training, and a machine without
-the vector scan."""
+"""Which backend is chosen, and the account of it: guidance and cost, training, and a machine
+without the vector scan."""
 
 import client
 import samples
@@ -65,7 +65,8 @@ class Guidance(RouteCase):
         x = samples.normal(1, 2, LONG_ABOVE + 1, HIDDEN_OF["trained"])
         for lengths, rule in (([5, 7], "short"), ([5, COVERED], "medium"), ([0, 0], "short"),
                               ([LONG_ABOVE + 1, 3], "long")):
-            self.assertEqual(self.run_model("trained", x, lengths=lengths)[1]["route"]["rule"], rule)
+            _, told = self.run_model("trained", x, lengths=lengths)
+            self.assertEqual(told["route"]["rule"], rule)
 
     def test_untrained_is_said(self):
         x = samples.normal(2, COVERED, HIDDEN_OF["trained"])
@@ -113,8 +114,10 @@ class RequireTrained(RouteCase):
 
     def test_only_trained_backends_are_chosen(self):
         hidden = HIDDEN_OF["trained"]
-        for n, backend, rule in ((SHORT_BELOW - 1, "exact", "short"), (COVERED, "linformer", "medium"),
-                                 (COVERED + 1, "exact", "medium"), (LONG_ABOVE + 1, "exact", "long")):
+        for n, backend, rule in ((SHORT_BELOW - 1, "exact", "short"),
+                                 (COVERED, "linformer", "medium"),
+                                 (COVERED + 1, "exact", "medium"),
+                                 (LONG_ABOVE + 1, "exact", "long")):
             _, told = self.run_model("trained", samples.normal(n, n, hidden))
             self.routed(told, backend, rule)
             self.check_account(told)

@@ -29,6 +29,16 @@ attn_machine attend_machine(attn_isa isa, double flops_per_ns)
                           .rates = rates};
 }
 
+attn_machine attend_machine_for_ranges(attn_isa isa, const attn_shape *shape, int ranges)
+{
+    attn_machine machine = attend_machine(isa, 0);
+    double pair_flops = 2.0 * (double)(shape->d + shape->dv);
+    if (ranges > 0)
+        machine.tile_flops =
+            pair_flops * attn_kernels_find(isa)->panel_rows * ceil((double)shape->m / ranges);
+    return machine;
+}
+
 int64_t *attend_order_tiles(int64_t tiles, attend_order order)
 {
     int64_t *turn = malloc((size_t)tiles * sizeof *turn);
@@ -89,7 +99,7 @@ attn_status attend_run(const attend_call *call, attend_result *result, attn_erro
 {
     *result = (attend_result){0};
     attn_plan *plan = &result->plan;
-    attn_machine machine = attend_machine(call->isa, 0);
+    attn_machine machine = attend_machine_for_ranges(call->isa, &call->shape, call->key_ranges);
     attn_mix_params params;
     attn_mix_params_init(&params, call->shape.d);
     if (call->params)

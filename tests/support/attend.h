@@ -19,6 +19,7 @@ typedef struct attend_call {
     const char *mixer; /* NULL: exact */
     attn_isa isa;
     int tile_rows;      /* cut the rows into such tiles whatever the plan says; 0: as it says */
+    int key_ranges;     /* as attend_machine_for_ranges has it */
     attend_order order; /* of the tiles */
     attn_shape shape;
     attn_mask mask;
@@ -42,6 +43,10 @@ const attn_kernels *kernels_after(const attn_kernels *kernels);
 
 /* A machine with that instruction set which nobody measured: plans come out the same everywhere. */
 attn_machine attend_machine(attn_isa isa, double flops_per_ns);
+
+/* The same, for tiles so small that a panel of queries needs `ranges` of them, or nearly so many,
+ * to see all keys; 0: as large as the kernels say. */
+attn_machine attend_machine_for_ranges(attn_isa isa, const attn_shape *shape, int ranges);
 
 /* Dense arrays for a shape, standard normal from a seed; the answer starts as NaN. */
 typedef struct attend_arrays {

@@ -33,7 +33,7 @@ static void print_rate(const srv_bench_task *task)
 
 static const char *verdict(const bench_line *line, double ratio)
 {
-    if (!line->to->plan.mixer && line->of->isa != srv_bench_sgemm_isa())
+    if (!line->to->backend && line->of->isa != srv_bench_sgemm_isa())
         return "unlike";
     return ratio >= line->floor ? "ok" : "MISSED";
 }
