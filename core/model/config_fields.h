@@ -35,9 +35,6 @@ enum attn_config_where {
 /* Every key, ended by a NULL one. */
 extern const attn_field attn_config_fields[];
 
-/* The names of backends in the order of attn_backend, ended by NULL. */
-extern const char *const attn_config_backends[];
-
 /* The defaults of a backend. */
 attn_backend_config attn_config_backend_default(attn_backend kind, bool trained);
 

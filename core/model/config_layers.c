@@ -62,20 +62,18 @@ static unsigned backend_keys(attn_backend kind, bool mamba_listed)
 static attn_status read_listed(const attn_node *list, const attn_node *node,
                                attn_backend_config *backend)
 {
-    int kind = 0;
-    while (attn_config_backends[kind] && strcmp(attn_config_backends[kind], node->key) != 0)
-        kind++;
-    if (!attn_config_backends[kind])
+    attn_backend kind;
+    if (!attn_backend_find(node->key, &kind))
         return attn_node_refuse(node, ATTN_UNSUPPORTED,
                                 "the key to be exact, window, sparse, linformer, performer, mamba "
                                 "or hybrid");
-    *backend = attn_config_backend_default((attn_backend)kind, kind == ATTN_BACKEND_EXACT);
+    *backend = attn_config_backend_default(kind, kind == ATTN_BACKEND_EXACT);
     if (!node->value) /* "window": null is the window with every default */
         return ATTN_OK;
     if (!attn_node_is_object(node))
         return attn_node_refuse(node, ATTN_INVALID, "an object");
     attn_node mamba = attn_node_member(list, "mamba");
-    unsigned where = backend_keys((attn_backend)kind, mamba.value != NULL);
+    unsigned where = backend_keys(kind, mamba.value != NULL);
     attn_fields_warn(node, attn_config_fields, where);
     return attn_config_read_backend(node, where, backend);
 }
@@ -116,7 +114,7 @@ static attn_status read_layer(const attn_node *node, attn_layer_config *layer)
         return attn_node_refuse(node, ATTN_INVALID, "an object with a \"mixer\"");
     int kind = 0;
     attn_node mixer = attn_node_member(node, "mixer");
-    attn_status status = attn_node_choice(&mixer, attn_config_backends, &kind);
+    attn_status status = attn_node_choice(&mixer, attn_backend_names, &kind);
     if (status != ATTN_OK)
         return status;
     if (kind == ATTN_BACKEND_HYBRID)

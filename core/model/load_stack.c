@@ -112,7 +112,7 @@ static attn_status take_layer(attn_model *model, const char *base, const attn_la
 
 static attn_status check_causal(const attn_model *model, int index, attn_error *error)
 {
-    const attn_mixer *mixer = attn_mixer_find(attn_backend_name(model->layers[index].backend));
+    const attn_mixer *mixer = attn_mixer_find(attn_backend_names[model->layers[index].backend]);
     if (!mixer || (mixer->traits & ATTN_CAUSAL) || model->config.causal == ATTN_CAUSAL_NEVER)
         return ATTN_OK;
     return attn_error_set(error, ATTN_UNSUPPORTED, "causal",

@@ -93,8 +93,6 @@ bool attn_attention_found(const attn_model *model, const char *base);
 bool attn_projection_found(const attn_model *model, const char *base);
 bool attn_mamba_found(const attn_model *model, const char *base);
 
-unsigned attn_backend_traits(attn_backend backend); /* attn/mixer.h */
-
 /* How a backend is reported; of linformer with the sizes of the matrices that were taken. */
 void attn_backend_describe(attn_model_backend *to, attn_backend backend, bool trained,
                            const attn_mix_params *mix, const attn_attention *attention);

@@ -1,13 +1,16 @@
 /* The name a client may give, the router's choice, and the answer's account of it. */
 #include "server/attend/decision.h"
 
+#include "attn/backend.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static attn_status check_name(const char *name, attn_error *error)
 {
-    if (srv_backend_exists(name))
+    attn_backend backend;
+    if (attn_backend_find(name, &backend))
         return ATTN_OK;
     return attn_error_set(error, ATTN_INVALID, "backend",
                           "backend is \"%.32s\", expected auto, exact, window, sparse, linformer, "
