@@ -2,7 +2,6 @@
  * serve. */
 #include "model/loaded.h"
 
-#include <string.h>
 
 void attn_backend_describe(attn_model_backend *to, attn_backend backend, bool trained,
                            const attn_mix_params *mix, const attn_attention *attention)
