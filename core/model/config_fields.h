@@ -41,10 +41,6 @@ attn_backend_config attn_config_backend_default(attn_backend kind, bool trained)
 /* Read a rank that may be absent or "auto", which leave *rank alone. */
 attn_status attn_config_read_rank(const attn_node *object, const char *key, int64_t *rank);
 
-/* Read the keys of the object that stand at `where` into a backend. */
-attn_status attn_config_read_backend(const attn_node *object, unsigned where,
-                                     attn_backend_config *backend);
-
 /* Read "backends" of a layer; the layers of a stack, and their defaults. */
 attn_status attn_config_read_backends(const attn_node *root, attn_model_config *config);
 attn_status attn_config_read_stack(const attn_node *root, attn_model_config *config);

@@ -26,8 +26,9 @@ attn_backend_config attn_config_backend_default(attn_backend kind, bool trained)
 }
 
 /* Read the keys of `where` that make a backend. */
-attn_status attn_config_read_backend(const attn_node *object, unsigned where,
-                                     attn_backend_config *backend)
+/* Read the keys of the object that stand at `where` into a backend. */
+static attn_status read_backend(const attn_node *object, unsigned where,
+                                attn_backend_config *backend)
 {
     attn_status status = attn_fields_read(object, attn_config_fields, where, backend);
     if (status == ATTN_OK && (where & AT_MAMBA))
@@ -75,7 +76,7 @@ static attn_status read_listed(const attn_node *list, const attn_node *node,
     attn_node mamba = attn_node_member(list, "mamba");
     unsigned where = backend_keys(kind, mamba.value != NULL);
     attn_fields_warn(node, attn_config_fields, where);
-    return attn_config_read_backend(node, where, backend);
+    return read_backend(node, where, backend);
 }
 
 attn_status attn_config_read_backends(const attn_node *root, attn_model_config *config)
@@ -123,7 +124,7 @@ static attn_status read_layer(const attn_node *node, attn_layer_config *layer)
     layer->mixer = attn_config_backend_default((attn_backend)kind, true);
     unsigned where = 1u << kind | (kind == ATTN_BACKEND_PERFORMER ? AT_LAYER_LENGTHS : 0);
     attn_fields_warn(node, attn_config_fields, where | AT_STACK_LAYER);
-    status = attn_config_read_backend(node, where, &layer->mixer);
+    status = read_backend(node, where, &layer->mixer);
     if (status == ATTN_OK)
         status = attn_fields_read(node, attn_config_fields, AT_STACK_LAYER, layer);
     if (status == ATTN_OK)
