@@ -25,7 +25,6 @@ attn_backend_config attn_config_backend_default(attn_backend kind, bool trained)
     return backend;
 }
 
-/* Read the keys of `where` that make a backend. */
 /* Read the keys of the object that stand at `where` into a backend. */
 static attn_status read_backend(const attn_node *object, unsigned where,
                                 attn_backend_config *backend)
