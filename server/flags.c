@@ -79,6 +79,11 @@ static const srv_flag *find(const srv_flags *flags, const char *typed)
 static attn_status unknown(const srv_flags *flags, const char *typed, attn_error *error)
 {
     char spelt[32];
+    if (*typed != '-')
+        return attn_error_set(error, ATTN_INVALID, NULL,
+                              "%s: found \"%.40s\", expected a --flag; the flag before it takes no "
+                              "value, or has one",
+                              flags->command, typed);
     const char *nearest = attn_nearest(typed + strspn(typed, "-"), flags->name_at);
     if (!nearest)
         return attn_error_set(error, ATTN_INVALID, NULL,

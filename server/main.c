@@ -249,8 +249,7 @@ int main(int count, char **arguments, char **environment)
         return EXIT_SUCCESS;
     }
     if (command[0])
-        fprintf(stderr,
-                "attnd: \"%.40s\" is no command; try attnd serve, or attnd --help\n",
+        fprintf(stderr, "attnd: \"%.40s\" is no command; try attnd serve, or attnd --help\n",
                 command);
     else
         print_help(stderr);

@@ -77,10 +77,10 @@ static void the_first_of_equals_wins(void)
 /* Half of "listen" may be wrong, and no more. */
 static void a_single_word_may_be_too_far(void)
 {
-    static const expectation list[] = {
-        {"listen", "listen"}, {"lis", "listen"},       {"lisxxx", "listen"},
-        {"lixxxx", NULL},     {"li", NULL},            {"lis_the_n", "listen"},
-        {"", NULL},           {"something else", NULL}};
+    static const expectation list[] = {{"listen", "listen"}, {"lis", "listen"},
+                                       {"lisxxx", "listen"}, {"lixxxx", NULL},
+                                       {"li", NULL},         {"lis_the_n", "listen"},
+                                       {"", NULL},           {"something else", NULL}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         check_found(&list[i], only_at);
 }

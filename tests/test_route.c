@@ -112,8 +112,8 @@ static void every_chain_in_every_circumstance(void)
                 snprintf(reason, sizeof reason,
                          "%s; no backend of its chain can serve, %s is the first that can",
                          rule->reason, candidates[expected].name);
-            CHECK(strcmp(choice.reason, reason) == 0, "n = %lld: reason \"%s\"",
-                  (long long)rule->n, choice.reason);
+            CHECK(strcmp(choice.reason, reason) == 0, "n = %lld: reason \"%s\"", (long long)rule->n,
+                  choice.reason);
             check_marks(candidates, &choice, eligible, rule);
         }
     }

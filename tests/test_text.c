@@ -216,8 +216,8 @@ static void figures_have_six_digits(void)
     static const struct {
         double value;
         const char *expected;
-    } list[] = {{0, "0"},       {0.1 + 0.2, "0.3"},           {0.123456789, "0.123457"},
-                {1e-9, "1e-09"}, {123456789, "1.23457e+08"}, {NAN, "null"},
+    } list[] = {{0, "0"},          {0.1 + 0.2, "0.3"},         {0.123456789, "0.123457"},
+                {1e-9, "1e-09"},   {123456789, "1.23457e+08"}, {NAN, "null"},
                 {INFINITY, "null"}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         char buffer[64];

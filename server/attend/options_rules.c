@@ -128,10 +128,9 @@ attn_status srv_rule_unknown(unsigned routes, const char *group, const char *mem
     snprintf(path, sizeof path, "%s%s%.40s", group ? group : "", group ? "." : "", member);
     list_members(routes, group, known, sizeof known);
     const char *nearest = find_nearest(routes, path);
-    return attn_error_set(error, ATTN_INVALID, path,
-                          "%s is not a known field%s%s; known %s are %s%s", path,
-                          nearest ? "; the nearest is " : "", nearest ? nearest : "",
-                          group ? "here"
-                                : "beside the tensors q, k, v, e, f, omega, input and key_mask",
-                          known, group ? "" : ", params, hints");
+    return attn_error_set(
+        error, ATTN_INVALID, path, "%s is not a known field%s%s; known %s are %s%s", path,
+        nearest ? "; the nearest is " : "", nearest ? nearest : "",
+        group ? "here" : "beside the tensors q, k, v, e, f, omega, input and key_mask", known,
+        group ? "" : ", params, hints");
 }

@@ -137,8 +137,8 @@ static attn_status open_file(srv_source *source, attn_error *error)
 {
     const srv_request *request = source->request;
     bool short_of_prefix = request->body_length < ATTN_SAFETENSORS_PREFIX;
-    bool over = !short_of_prefix &&
-                little_endian((const unsigned char *)request->body) > MOST_HEADER_BYTES;
+    bool over =
+        !short_of_prefix && little_endian((const unsigned char *)request->body) > MOST_HEADER_BYTES;
     if (request->body_length > 0 && request->body[0] == '{' && (short_of_prefix || over))
         return attn_error_set(error, ATTN_MALFORMED, "body",
                               "the body looks like JSON, not like safetensors; send it with "
