@@ -131,8 +131,9 @@ $(injected): $B/obj/tests/alloc/inject.o
 $(injected): LDFLAGS += $(allocators:%=-Wl,--wrap=%)
 
 # Who holds a model, tested on models that are one number.
-$B/test_registry: $B/obj/tests/inline/model.o
-$B/test_registry: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=attn_model_%,open close info_of)
+registry_programs := $B/test_registry $B/test_registry_turns $B/test_models_folder
+$(registry_programs): $B/obj/tests/inline/model.o $B/obj/tests/inline/stage.o
+$(registry_programs): LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=attn_model_%,open close info_of)
 
 $B/fail_alloc.so: tests/alloc/fail_alloc.c
 	@mkdir -p $(@D)

@@ -3,6 +3,10 @@
 
 #include <math.h>
 
+const char *const attn_pattern_names[] = {"strided", "fixed", "local", NULL};
+const char *const attn_projection_names[] = {"mean", "gaussian", NULL};
+const char *const attn_norm_names[] = {"chi", "sqrt", NULL};
+
 float attn_default_scale(int64_t d)
 {
     return (float)(1.0 / sqrt((double)d));

@@ -77,7 +77,6 @@ static attn_status start(srv_server *server, attn_error *error)
     if (status != ATTN_OK)
         return status;
     int64_t wanted = server->config.workers ? server->config.workers : server->machine.cores;
-    srv_experience_open(&server->experience);
     server->workers = (int)(wanted < SRV_MAX_WORKERS ? wanted : SRV_MAX_WORKERS);
     int64_t limit = server->config.memory_limit_bytes;
     server->budget.limit = limit ? (size_t)limit : server->machine.memory_bytes / 4 * 3;
@@ -127,6 +126,7 @@ static int serve(srv_server *server)
     attn_error error = {0};
     /* One that comes before the loop listens to it asks for what is about to be done anyway. */
     signal(SIGHUP, SIG_IGN);
+    srv_experience_open(&server->experience);
     attn_status status = start(server, &error);
     if (status == ATTN_OK) {
         announce(server);
@@ -139,6 +139,7 @@ static int serve(srv_server *server)
     srv_executor_close(server->executor);
     srv_loop_close(server->loop);
     srv_registry_close(server->registry);
+    srv_experience_close(&server->experience);
     srv_metrics_close(server->metrics);
     return status == ATTN_OK ? EXIT_SUCCESS : complain(&error);
 }

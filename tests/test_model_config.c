@@ -50,10 +50,10 @@ static void a_layer(void)
     CHECK(config.backend_count == ATTN_BACKENDS, "%d backends", config.backend_count);
     const attn_backend_config *b = config.backends;
     for (int i = 0; i < config.backend_count; i++) {
-        CHECK(b[i].backend == order[i], "%d is %s", i, attn_backend_name(b[i].backend));
+        CHECK(b[i].backend == order[i], "%d is %s", i, attn_backend_names[b[i].backend]);
         CHECK(attn_model_config_backend(&config, order[i]) == &b[i], "%d is not found", i);
         bool trained = order[i] == ATTN_BACKEND_EXACT || order[i] == ATTN_BACKEND_LINFORMER;
-        CHECK(b[i].trained == trained, "%s: trained", attn_backend_name(b[i].backend));
+        CHECK(b[i].trained == trained, "%s: trained", attn_backend_names[b[i].backend]);
     }
     CHECK(b[0].mix.window == 128 && b[6].mix.window == 64 && b[1].mix.window == 256, "windows");
     CHECK(b[2].mix.pattern == ATTN_FIXED && b[2].mix.stride == 32 && b[2].mix.summary == 4,
@@ -66,7 +66,7 @@ static void a_layer(void)
         CHECK(b[i].mamba.d_state == 16 && b[i].mamba.d_conv == 4 && b[i].mamba.expand == 2 &&
                   b[i].mamba.dt_rank == 1 && b[i].mamba.variant == ATTN_MAMBA_ARTICLE &&
                   b[i].mamba.discretization == ATTN_ARTICLE,
-              "%s has Mamba's sizes", attn_backend_name(b[i].backend));
+              "%s has Mamba's sizes", attn_backend_names[b[i].backend]);
     attn_model_config_free(&config);
 }
 

@@ -1,6 +1,7 @@
 /* Performer: given and drawn directions agree, the normaliser fits its sums whatever q and k are,
  * numbers at float32's ends are told from hidden keys, and sums that are cut into ranges make
  * tiles that are short, and the answer of the formula. */
+#include "attn/blas.h"
 #include "mixers/directions.h"
 #include "tests/support/attend.h"
 #include "tests/support/random.h"
@@ -416,6 +417,7 @@ static void test_short_tiles(void)
 
 int main(void)
 {
+    attn_blas_init();
     static const test_case cases[] = {
         {"drawn is given", test_drawn_is_given},
         {"constant values", test_constant_values},

@@ -1,6 +1,7 @@
 /* What every attention variant has to keep, with the vectors of all of them: close to float64, bits
  * that no order of tiles changes, workspace as promised, padding without effect, and sizes that
  * cannot be refused rather than overflown. */
+#include "attn/blas.h"
 #include "tests/support/attend.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -451,6 +452,7 @@ static void test_largest_parameters(void)
 
 int main(void)
 {
+    attn_blas_init();
     static const test_case cases[] = {
         {"vectors", test_vectors},
         {"padding changes nothing", test_padding_changes_nothing},

@@ -1,46 +1,15 @@
-#include "model/weights.h"
-#include "tests/support/folder.h"
+/* Taking tensors: found, copied, widened, refused. */
 #include "tests/support/stored.h"
 #include "tests/support/suite.h"
+#include "tests/support/weights.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define MODEL "model.safetensors"
-#define INDEX "model.safetensors.index.json"
-
-static attn_weights *need_open(const test_folder *folder)
-{
-    attn_error error = {0};
-    attn_weights *weights = attn_weights_open(folder->path, "model", &error);
-    CHECK(weights != NULL, "refused: %s", error.message);
-    if (!weights)
-        abort();
-    return weights;
-}
-
-/* Opening is refused with this status and sentence. */
-static void refuses(const test_folder *folder, attn_status status, const char *expected)
-{
-    attn_error error = {0};
-    attn_weights *weights = attn_weights_open(folder->path, "model", &error);
-    CHECK(weights == NULL, "accepted, expected %s", expected);
-    CHECK(error.status == status, "%s: %s", expected, attn_status_name(error.status));
-    CHECK(folder_says(folder, &error, expected), "another sentence");
-    attn_weights_close(weights);
-}
-
-/* A header and the bytes behind it as the checkpoint. */
-static void write_raw(const test_folder *folder, const char *header, size_t data_bytes)
-{
-    stored_text made = stored_text_make(header, strlen(header), data_bytes);
-    folder_write(folder, MODEL, made.bytes, made.size);
-    free(made.bytes);
-}
 
 /* What there is */
 
@@ -59,7 +28,7 @@ static void lists_by_name(void)
     };
     test_folder folder = folder_open();
     folder_tensors(&folder, MODEL, tensors, 7);
-    attn_weights *weights = need_open(&folder);
+    attn_weights *weights = weights_need(&folder);
     CHECK(attn_weights_count(weights) == 7, "%d", attn_weights_count(weights));
     for (int i = 1; i < attn_weights_count(weights); i++)
         CHECK(strcmp(attn_weights_at(weights, i - 1)->name, attn_weights_at(weights, i)->name) < 0,
@@ -88,8 +57,8 @@ static void lists_by_name(void)
 static void a_checkpoint_without_tensors(void)
 {
     test_folder folder = folder_open();
-    write_raw(&folder, "{}", 0);
-    attn_weights *weights = need_open(&folder);
+    weights_write(&folder, "{}", 0);
+    attn_weights *weights = weights_need(&folder);
     attn_error error = {0};
     CHECK(attn_weights_count(weights) == 0, "none");
     CHECK(!attn_weights_need(weights, "attn.", "q_proj.weight", ATTN_DIMS(ATTN_ANY, 8), &error),
@@ -118,7 +87,7 @@ static void half_words(void)
     };
     test_folder folder = folder_open();
     folder_tensors(&folder, MODEL, tensors, 4);
-    attn_weights *weights = need_open(&folder);
+    attn_weights *weights = weights_need(&folder);
     attn_matrix b, h;
     attn_error error = {0};
     float scratch[4];
@@ -187,7 +156,7 @@ static int write_shifted(const test_folder *folder, int type, int spaces, int be
 /* The tensor has the same numbers wherever it begins, and is copied only where it must be. */
 static void check_shifted(const test_folder *folder, int type, int begin)
 {
-    attn_weights *weights = need_open(folder);
+    attn_weights *weights = weights_need(folder);
     attn_error error = {0};
     attn_matrix matrix;
     float scratch[3];
@@ -226,7 +195,7 @@ static void copies(void)
     };
     test_folder folder = folder_open();
     folder_tensors(&folder, MODEL, tensors, 2);
-    attn_weights *weights = need_open(&folder);
+    attn_weights *weights = weights_need(&folder);
     attn_error error = {0};
     const float *flat = attn_weights_floats(weights, "", "E", ATTN_DIMS(2, 3), &error);
     CHECK(attn_weights_owned_bytes(weights) == 0, "an aligned float32 needs no copy");
@@ -277,8 +246,8 @@ static void wrong_tensors(void)
          "has elements of type \"F8_E4M3\", expected F32, F16, BF16 or F64"},
     };
     test_folder folder = folder_open();
-    write_raw(&folder, header, 52);
-    attn_weights *weights = need_open(&folder);
+    weights_write(&folder, header, 52);
+    attn_weights *weights = weights_need(&folder);
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         char expected[256];
         attn_error error = {0};
@@ -316,7 +285,7 @@ static void not_finite(void)
     };
     test_folder folder = folder_open();
     folder_tensors(&folder, MODEL, tensors, 2);
-    attn_weights *weights = need_open(&folder);
+    attn_weights *weights = weights_need(&folder);
     attn_error error = {0};
     CHECK(!attn_weights_floats(weights, "", "w", ATTN_DIMS(ROWS, 1, ATTN_ANY), &error), "accepted");
     CHECK(folder_says(&folder, &error,
@@ -333,220 +302,6 @@ static void not_finite(void)
     folder_close(&folder);
 }
 
-/* Layouts on which readers disagree, each with a sentence of its own. */
-static void hostile_layouts(void)
-{
-#define ENTRY(name, from, to) \
-    "\"" name "\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[" #from "," #to "]}"
-    static const struct {
-        const char *header;
-        size_t data_bytes;
-        const char *message;
-    } list[] = {
-        {"{" ENTRY("a", 0, 16) "," ENTRY("a", 16, 32) "}", 32,
-         "tensor \"a\" is there more than once: a duplicate name"},
-        {"{" ENTRY("a", 0, 16) "," ENTRY("b", 8, 24) "}", 24,
-         "tensor \"b\" begins at byte 8 of the data, before tensor \"a\" ends at 16: an overlap"},
-        {"{" ENTRY("a", 0, 16) "," ENTRY("b", 20, 36) "}", 36,
-         "tensor \"b\" begins at byte 20 of the data, but those from 16 belong to no tensor: a "
-         "gap"},
-        {"{" ENTRY("a", 0, 16) "}", 17, "1 trailing bytes follow the data of the last tensor"},
-        {"{" ENTRY("a", 0, 16) "}", 15,
-         "tensor \"a\" ends at byte 16 of the data, which are 15 bytes: truncated"},
-    };
-#undef ENTRY
-    test_folder folder = folder_open();
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        char expected[256];
-        snprintf(expected, sizeof expected, MODEL ": %s", list[i].message);
-        write_raw(&folder, list[i].header, list[i].data_bytes);
-        refuses(&folder, ATTN_MALFORMED, expected);
-    }
-    folder_close(&folder);
-}
-
-/* Files */
-
-static void wrong_files(void)
-{
-    test_folder folder = folder_open();
-    attn_error error = {0};
-    CHECK(!attn_weights_open("/nowhere/at/all", "model", &error), "accepted");
-    CHECK(strcmp(error.message, "/nowhere/at/all: there is neither " MODEL " nor " INDEX) == 0,
-          "%s", error.message);
-    folder_text(&folder, MODEL, "");
-    refuses(&folder, ATTN_INVALID, MODEL ": is empty");
-    folder_text(&folder, MODEL, "1234567");
-    refuses(&folder, ATTN_MALFORMED,
-            MODEL ": 7 bytes are too short for safetensors, which begins with 8 bytes of header "
-                  "length");
-    chmod(folder_path(&folder, MODEL), 0);
-    if (geteuid() == 0)
-        printf("SKIP an unreadable file: root reads it\n");
-    else
-        refuses(&folder, ATTN_INVALID, MODEL ": Permission denied");
-    unlink(folder_path(&folder, MODEL));
-    mkdir(folder_path(&folder, MODEL), 0700);
-    refuses(&folder, ATTN_INVALID, MODEL ": is a directory, expected a file");
-    rmdir(folder_path(&folder, MODEL));
-    mkfifo(folder_path(&folder, MODEL), 0600);
-    refuses(&folder, ATTN_INVALID, MODEL ": is not a regular file");
-    unlink(folder_path(&folder, MODEL));
-    CHECK(symlink("nothing", folder_path(&folder, MODEL)) == 0, "a link");
-    refuses(&folder, ATTN_INVALID, MODEL ": No such file or directory");
-    folder_close(&folder);
-}
-
-static void other_formats(void)
-{
-    static const char *const names[] = {"pytorch_model.bin", "layer.pt", "model.gguf"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        test_folder folder = folder_open();
-        folder_text(&folder, names[i], "x");
-        folder_text(&folder, "README.md", "x");
-        char expected[400];
-        attn_error error = {0};
-        snprintf(expected, sizeof expected,
-                 "%s: there is %s but no " MODEL ", and only safetensors are read; save it anew "
-                 "with save_pretrained(folder), or safetensors.torch.save_file(state_dict, "
-                 "\"" MODEL "\")",
-                 folder.path, names[i]);
-        CHECK(!attn_weights_open(folder.path, "model", &error), "%s", names[i]);
-        CHECK(strcmp(error.message, expected) == 0, "%s", error.message);
-        folder_close(&folder);
-    }
-}
-
-/* A link to a file elsewhere is followed, as download caches need. */
-static void links(void)
-{
-    static const attn_stored tensor = {
-        .name = "w", .rank = 1, .dim = {6}, .data = (const void *)six};
-    test_folder blobs = folder_open(), folder = folder_open();
-    folder_tensors(&blobs, "0123abcd", &tensor, 1);
-    char target[64];
-    snprintf(target, sizeof target, "%s", folder_path(&blobs, "0123abcd"));
-    CHECK(symlink(target, folder_path(&folder, MODEL)) == 0, "a link");
-    attn_weights *weights = need_open(&folder);
-    CHECK(attn_weights_find(weights, "", "w") != NULL, "accepted");
-    attn_weights_close(weights);
-    folder_close(&folder);
-    folder_close(&blobs);
-}
-
-/* Shards */
-
-static void write_shards(const test_folder *folder)
-{
-    static const float more[6] = {7, 8, 9, 10, 11, 12};
-    static const attn_stored first[] = {
-        {.name = "b", .rank = 1, .dim = {6}, .data = (const void *)six},
-        {.name = "stray", .rank = 1, .dim = {6}, .data = (const void *)six},
-    };
-    static const attn_stored second[] = {
-        {.name = "a", .rank = 2, .dim = {2, 3}, .data = (const void *)more},
-        {.name = "c", .rank = 1, .dim = {2}, .data = (const void *)more},
-    };
-    folder_tensors(folder, "model-00001-of-00002.safetensors", first, 2);
-    folder_tensors(folder, "model-00002-of-00002.safetensors", second, 2);
-}
-
-static void shards(void)
-{
-    test_folder folder = folder_open();
-    write_shards(&folder);
-    folder_text(&folder, INDEX,
-                "{\"metadata\": {\"total_size\": -1}, \"weight_map\": {"
-                "\"c\": \"model-00002-of-00002.safetensors\","
-                "\"b\": \"model-00001-of-00002.safetensors\","
-                "\"a\": \"model-00002-of-00002.safetensors\"}}");
-    attn_weights *weights = need_open(&folder);
-    CHECK(attn_weights_count(weights) == 3, "%d", attn_weights_count(weights));
-    CHECK(!attn_weights_find(weights, "", "stray"), "the index does not list it");
-    attn_error error = {0};
-    const float *a = attn_weights_floats(weights, "", "a", ATTN_DIMS(2, 3), &error);
-    const float *b = attn_weights_floats(weights, "", "b", ATTN_DIMS(6), &error);
-    CHECK(a && a[0] == 7 && a[5] == 12 && b && b[0] == 1 && b[5] == 6, "%s", error.message);
-    CHECK(!attn_weights_need(weights, "", "stray", ATTN_DIMS(6), &error), "accepted");
-    CHECK(folder_says(&folder, &error,
-                      INDEX ": tensor \"stray\" is missing, expected one of shape [6]"),
-          "another sentence");
-    error = (attn_error){0};
-    CHECK(!attn_weights_need(weights, "", "c", ATTN_DIMS(3), &error), "accepted");
-    CHECK(folder_says(&folder, &error,
-                      "model-00002-of-00002.safetensors: tensor \"c\" has the shape [2], expected "
-                      "[3]"),
-          "another sentence");
-    attn_weights_close(weights);
-    folder_close(&folder);
-}
-
-static void hostile_indices(void)
-{
-#define PLAIN     ", expected the plain name of a .safetensors file in the same folder"
-#define MAP(file) "{\"weight_map\": {\"b\": \"" file "\"}}"
-    static const struct {
-        const char *text;
-        attn_status status;
-        const char *message;
-    } list[] = {
-        {MAP("../model-00001-of-00002.safetensors"), ATTN_MALFORMED,
-         INDEX ": weight_map.b is \"../model-00001-of-00002.safetensors\"" PLAIN},
-        {MAP("/etc/passwd"), ATTN_MALFORMED, INDEX ": weight_map.b is \"/etc/passwd\"" PLAIN},
-        {MAP("x/y.safetensors"), ATTN_MALFORMED,
-         INDEX ": weight_map.b is \"x/y.safetensors\"" PLAIN},
-        {MAP("..safetensors"), ATTN_MALFORMED, INDEX ": weight_map.b is \"..safetensors\"" PLAIN},
-        {MAP(".safetensors"), ATTN_MALFORMED, INDEX ": weight_map.b is \".safetensors\"" PLAIN},
-        {MAP(""), ATTN_MALFORMED, INDEX ": weight_map.b is \"\"" PLAIN},
-        {MAP("a\\nb.safetensors"), ATTN_MALFORMED,
-         INDEX ": weight_map.b is \"a?b.safetensors\"" PLAIN},
-        {MAP("pytorch_model.bin"), ATTN_MALFORMED,
-         INDEX ": weight_map.b is \"pytorch_model.bin\"" PLAIN},
-        {"{\"weight_map\": {\"b\": 1}}", ATTN_MALFORMED, INDEX ": weight_map.b is 1" PLAIN},
-        {"{\"weight_map\": {}}", ATTN_MALFORMED,
-         INDEX ": weight_map is an object, expected an object of tensor names and their files"},
-        {"{\"weight_map\": []}", ATTN_MALFORMED,
-         INDEX ": weight_map is an array, expected an object of tensor names and their files"},
-        {"{}", ATTN_MALFORMED,
-         INDEX ": weight_map is missing, expected an object of tensor names and their files"},
-        {"[1]", ATTN_MALFORMED, INDEX ": expected a JSON object"},
-        {"{\"weight_map\"", ATTN_MALFORMED, INDEX ": line 1: ':' expected near end of file"},
-        {"{\"weight_map\": {\"b\": \"x\", \"b\": \"y\"}}", ATTN_MALFORMED,
-         INDEX ": line 1: duplicate object key near '\"b\"'"},
-        {MAP("model-00003-of-00002.safetensors"), ATTN_INVALID,
-         INDEX ": lists the shard model-00003-of-00002.safetensors, which is not in the folder"},
-        {MAP("model-00002-of-00002.safetensors"), ATTN_INVALID,
-         "model-00002-of-00002.safetensors: tensor \"b\" is missing, though the index says that "
-         "it is here"},
-        {MAP("folder.safetensors"), ATTN_INVALID,
-         "folder.safetensors: is a directory, expected a file"},
-    };
-#undef MAP
-#undef PLAIN
-    test_folder folder = folder_open();
-    write_shards(&folder);
-    mkdir(folder_path(&folder, "folder.safetensors"), 0700);
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        folder_text(&folder, INDEX, list[i].text);
-        refuses(&folder, list[i].status, list[i].message);
-    }
-    folder_close(&folder);
-}
-
-static void too_many_shards(void)
-{
-    test_folder folder = folder_open();
-    char *text = stored_memory(1025 * 40 + 40), *at = stpcpy(text, "{\"weight_map\": {");
-    for (int i = 0; i < 1025; i++)
-        at += sprintf(at, "%s\"%d\":\"%d.safetensors\"", i ? "," : "", i, i);
-    strcpy(at, "}}");
-    folder_text(&folder, INDEX, text);
-    refuses(&folder, ATTN_UNSUPPORTED,
-            INDEX ": weight_map lists 1025 files, expected at most 1024");
-    free(text);
-    folder_close(&folder);
-}
-
 int main(void)
 {
     static const test_case cases[] = {
@@ -557,13 +312,6 @@ int main(void)
         {"copies are made once", copies},
         {"tensors that are not as needed", wrong_tensors},
         {"numbers that are not finite", not_finite},
-        {"layouts that readers disagree on", hostile_layouts},
-        {"files that are not as needed", wrong_files},
-        {"other formats", other_formats},
-        {"links are followed", links},
-        {"shards", shards},
-        {"hostile indices", hostile_indices},
-        {"too many shards", too_many_shards},
         {NULL, NULL},
     };
     return test_main("weights", cases);

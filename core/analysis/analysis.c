@@ -173,6 +173,8 @@ double attn_analysis_step_ns(const attn_analysis *a, int64_t step)
 attn_status attn_analysis_run(const attn_analysis *a, const attn_analysis_io *io, int64_t step,
                               attn_arena *scratch)
 {
-    int i = stage_of(a, &step);
-    return stages[i](a, io, step, scratch);
+    int stage = stage_of(a, &step);
+    attn_head_step at = {.analysis = a, .io = io, .step = step, .scratch = scratch};
+    attn_head_lay_out(a, io->workspace, &at.space);
+    return stages[stage](&at);
 }

@@ -38,64 +38,60 @@ size_t attn_head_lay_out(const attn_analysis *a, void *base, attn_head_space *sp
     return used;
 }
 
-static attn_head_space space_of(const attn_analysis *a, const attn_analysis_io *io)
+attn_status attn_head_keys(const attn_head_step *at)
 {
-    attn_head_space space;
-    attn_head_lay_out(a, io->workspace, &space);
-    return space;
-}
-
-attn_status attn_head_keys(const attn_analysis *a, const attn_analysis_io *io, int64_t step,
-                           attn_arena *scratch)
-{
-    const attn_head_space space = space_of(a, io);
+    const attn_analysis *a = at->analysis;
+    const attn_analysis_io *io = at->io;
+    const attn_head_space *space = &at->space;
     attn_head_report *r = io->report;
     int64_t m = a->shape.m;
-    (void)step;
-    (void)scratch;
     r->entropy_mean = r->entropy_max = 0;
     r->entropy_min = INFINITY;
     r->relative_frobenius = NAN;
     memset(r->window_mass, 0, sizeof r->window_mass);
     for (int64_t j = 0; j < m; j++)
         for (int64_t c = 0; c < a->shape.d; c++)
-            space.keys[c * m + j] = (double)io->k[j * io->k_row + c];
+            space->keys[c * m + j] = (double)io->k[j * io->k_row + c];
     if (a->why_not[0])
         return ATTN_OK;
-    memset(space.identity, 0, (size_t)(m * m) * sizeof *space.identity);
+    memset(space->identity, 0, (size_t)(m * m) * sizeof *space->identity);
     for (int64_t j = 0; j < m; j++)
-        space.identity[j * (m + 1)] = 1;
+        space->identity[j * (m + 1)] = 1;
     return ATTN_OK;
 }
 
 /* Row i of scale Q K^T. Keys lie transposed, so that the compiler vectorises over them without
  * changing the order of any sum. */
-static void score_row(const attn_analysis *a, const attn_analysis_io *io, const double *keys,
-                      int64_t i, double *row)
+static void score_row(const attn_head_step *at, int64_t i, double *row)
 {
+    const attn_analysis *a = at->analysis;
+    const float *query = at->io->q + i * at->io->q_row;
     int64_t m = a->shape.m;
     memset(row, 0, (size_t)m * sizeof *row);
     for (int64_t c = 0; c < a->shape.d; c++) {
-        double q = (double)a->params.scale * (double)io->q[i * io->q_row + c];
-        const double *key = keys + c * m;
+        double q = (double)a->params.scale * (double)query[c];
+        const double *key = at->space.keys + c * m;
         for (int64_t j = 0; j < m; j++)
             row[j] += q * key[j];
     }
 }
 
-static int64_t block_end(const attn_analysis *a, int64_t step)
+/* The rows of a step: a block, or what is left. */
+static int64_t first_row(const attn_head_step *at)
 {
-    int64_t end = (step + 1) * a->block;
-    return end < a->shape.n ? end : a->shape.n;
+    return at->step * at->analysis->block;
 }
 
-attn_status attn_head_scores(const attn_analysis *a, const attn_analysis_io *io, int64_t step,
-                             attn_arena *scratch)
+static int64_t end_row(const attn_head_step *at)
 {
-    const attn_head_space space = space_of(a, io);
-    (void)scratch;
-    for (int64_t i = step * a->block; i < block_end(a, step); i++)
-        score_row(a, io, space.keys, i, space.matrix + i * a->shape.m);
+    int64_t end = first_row(at) + at->analysis->block, n = at->analysis->shape.n;
+    return end < n ? end : n;
+}
+
+attn_status attn_head_scores(const attn_head_step *at)
+{
+    for (int64_t i = first_row(at); i < end_row(at); i++)
+        score_row(at, i, at->space.matrix + i * at->analysis->shape.m);
     return ATTN_OK;
 }
 
@@ -155,104 +151,92 @@ static void note_row(const attn_analysis *a, const double *row, int64_t i, doubl
         r->window_mass[w] += mass_inside(a, row, i, a->windows[w]) / rows;
 }
 
-attn_status attn_head_attention(const attn_analysis *a, const attn_analysis_io *io, int64_t step,
-                                attn_arena *scratch)
+attn_status attn_head_attention(const attn_head_step *at)
 {
-    const attn_head_space space = space_of(a, io);
+    const attn_analysis *a = at->analysis;
     int64_t m = a->shape.m;
-    (void)scratch;
-    for (int64_t i = step * a->block; i < block_end(a, step); i++) {
-        double *row = space.matrix + i * m;
+    for (int64_t i = first_row(at); i < end_row(at); i++) {
+        double *row = at->space.matrix + i * m;
         int64_t keys = visible_keys(a, i);
         if (keys == 0) {
             memset(row, 0, (size_t)m * sizeof *row);
             continue;
         }
-        score_row(a, io, space.keys, i, row);
-        note_row(a, row, i, normalise(row, keys, m), io->report);
+        score_row(at, i, row);
+        note_row(a, row, i, normalise(row, keys, m), at->io->report);
     }
     return ATTN_OK;
 }
 
-attn_status attn_head_estimate(const attn_analysis *a, const attn_analysis_io *io, int64_t step,
-                               attn_arena *scratch)
+attn_status attn_head_estimate(const attn_head_step *at)
 {
-    const attn_head_space space = space_of(a, io);
+    const attn_analysis *a = at->analysis;
+    const attn_analysis_io *io = at->io;
     const attn_plan *plan = &a->estimate;
-    int64_t m = a->shape.m;
+    int64_t m = a->shape.m, tile = at->step;
     const attn_mix_io mix = {
         .q = {(float *)(uintptr_t)io->q, 0, 0, io->q_row},
         .k = {(float *)(uintptr_t)io->k, 0, 0, io->k_row},
-        .v = attn_view_dense(space.identity, 1, m, m),
-        .out = attn_view_dense(space.estimate, 1, a->shape.n, m),
-        .shared = space.shared,
+        .v = attn_view_dense(at->space.identity, 1, m, m),
+        .out = attn_view_dense(at->space.estimate, 1, a->shape.n, m),
+        .shared = at->space.shared,
     };
     int phase = 0;
-    while (step >= plan->phases[phase].tiles)
-        step -= plan->phases[phase++].tiles;
-    return plan->mixer->run(plan, &mix, phase, step, scratch);
+    while (tile >= plan->phases[phase].tiles)
+        tile -= plan->phases[phase++].tiles;
+    return plan->mixer->run(plan, &mix, phase, tile, at->scratch);
 }
 
-attn_status attn_head_compare(const attn_analysis *a, const attn_analysis_io *io, int64_t step,
-                              attn_arena *scratch)
+attn_status attn_head_compare(const attn_head_step *at)
 {
-    const attn_head_space space = space_of(a, io);
+    const attn_shape *shape = &at->analysis->shape;
+    const double *exact = at->space.matrix;
     double difference = 0, whole = 0;
-    (void)step;
-    (void)scratch;
-    for (int64_t i = 0; i < a->shape.n * a->shape.m; i++) {
-        double off = (double)space.estimate[i] - space.matrix[i];
+    for (int64_t i = 0; i < shape->n * shape->m; i++) {
+        double off = (double)at->space.estimate[i] - exact[i];
         difference += off * off;
-        whole += space.matrix[i] * space.matrix[i];
+        whole += exact[i] * exact[i];
     }
-    io->report->relative_frobenius = sqrt(difference / whole);
+    at->io->report->relative_frobenius = sqrt(difference / whole);
     return ATTN_OK;
-}
-
-static attn_reduction reduction_of(const attn_analysis *a, const attn_analysis_io *io,
-                                   double *values)
-{
-    const attn_head_space space = space_of(a, io);
-    return (attn_reduction){.rows = a->shape.n,
-                            .columns = a->shape.m,
-                            .panel = a->panel,
-                            .matrix = space.matrix,
-                            .values = values,
-                            .beside = space.beside,
-                            .work = space.work};
 }
 
 /* Both spectra begin in singular_values, which A's comes to last. */
-attn_status attn_head_reduce(const attn_analysis *a, const attn_analysis_io *io, int64_t step,
-                             attn_arena *scratch)
+static attn_reduction reduction_of(const attn_head_step *at)
 {
-    attn_reduction reduction = reduction_of(a, io, io->report->singular_values);
-    (void)scratch;
-    attn_lapack_reduce(&reduction, step);
+    const attn_analysis *a = at->analysis;
+    return (attn_reduction){.rows = a->shape.n,
+                            .columns = a->shape.m,
+                            .panel = a->panel,
+                            .matrix = at->space.matrix,
+                            .values = at->io->report->singular_values,
+                            .beside = at->space.beside,
+                            .work = at->space.work};
+}
+
+attn_status attn_head_reduce(const attn_head_step *at)
+{
+    attn_reduction reduction = reduction_of(at);
+    attn_lapack_reduce(&reduction, at->step);
     return ATTN_OK;
 }
 
-attn_status attn_head_score_values(const attn_analysis *a, const attn_analysis_io *io, int64_t step,
-                                   attn_arena *scratch)
+attn_status attn_head_score_values(const attn_head_step *at)
 {
-    attn_head_report *r = io->report;
-    int64_t count = a->shape.n < a->shape.m ? a->shape.n : a->shape.m;
-    attn_reduction reduction = reduction_of(a, io, r->singular_values);
-    (void)step;
-    (void)scratch;
+    attn_head_report *r = at->io->report;
+    const attn_shape *shape = &at->analysis->shape;
+    int64_t count = shape->n < shape->m ? shape->n : shape->m;
+    attn_reduction reduction = reduction_of(at);
     attn_status status = attn_lapack_values(&reduction);
     memcpy(r->score_singular_values, r->singular_values,
            (size_t)count * sizeof *r->singular_values);
     return status;
 }
 
-attn_status attn_head_values(const attn_analysis *a, const attn_analysis_io *io, int64_t step,
-                             attn_arena *scratch)
+attn_status attn_head_values(const attn_head_step *at)
 {
-    attn_reduction reduction = reduction_of(a, io, io->report->singular_values);
-    (void)step;
-    (void)scratch;
+    attn_reduction reduction = reduction_of(at);
     attn_status status = attn_lapack_values(&reduction);
-    attn_head_spectrum(a, io->report);
+    attn_head_spectrum(at->analysis, at->io->report);
     return status;
 }

@@ -18,8 +18,16 @@ typedef struct attn_head_space {
 /* Bytes of it; with `base`, also where everything lies. */
 size_t attn_head_lay_out(const attn_analysis *analysis, void *base, attn_head_space *space);
 
-typedef attn_status attn_head_stage(const attn_analysis *analysis, const attn_analysis_io *io,
-                                    int64_t step, attn_arena *scratch);
+/* One step of a head: `step` counts within its stage. */
+typedef struct attn_head_step {
+    const attn_analysis *analysis;
+    const attn_analysis_io *io;
+    attn_head_space space;
+    int64_t step;
+    attn_arena *scratch;
+} attn_head_step;
+
+typedef attn_status attn_head_stage(const attn_head_step *at);
 
 attn_head_stage attn_head_keys, attn_head_scores, attn_head_attention, attn_head_estimate,
     attn_head_compare, attn_head_reduce, attn_head_score_values, attn_head_values;

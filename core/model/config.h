@@ -14,6 +14,7 @@
 #ifndef CORE_MODEL_CONFIG_H
 #define CORE_MODEL_CONFIG_H
 
+#include "attn/backend.h"
 #include "attn/model.h"
 #include "model/warnings.h"
 
@@ -22,16 +23,6 @@ typedef enum attn_model_type {
     ATTN_MODEL_STACK,
     ATTN_MODEL_MAMBA,
 } attn_model_type;
-
-typedef enum attn_backend {
-#define BACKEND(code, name) ATTN_BACKEND_##code,
-#include "model/backends.def"
-#undef BACKEND
-    ATTN_BACKENDS /* how many there are */
-} attn_backend;
-
-/* "exact" and so on, as routes and metrics spell it. */
-const char *attn_backend_name(attn_backend backend);
 
 /* A switch that follows the tensors unless the config says otherwise: ATTN_YES demands the tensor,
  * ATTN_NO passes over it. */

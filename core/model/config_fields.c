@@ -4,16 +4,8 @@
 #define SIZE_MOST ATTN_CONFIG_SIZE_MOST
 #define SEED_MOST 9007199254740991.0 /* what a double, and so every JSON reader, holds */
 
-const char *const attn_config_backends[] = {
-#define BACKEND(code, name) name,
-#include "model/backends.def"
-#undef BACKEND
-    NULL};
 static const char *const normalizations[] = {"", "none", "layernorm", "rmsnorm", NULL};
 static const char *const activations[] = {"gelu", "relu", "silu", NULL};
-static const char *const patterns[] = {"strided", "fixed", "local", NULL};
-static const char *const projections[] = {"mean", "gaussian", NULL};
-static const char *const lengths[] = {"chi", "sqrt", NULL};
 static const char *const variants[] = {"official", "article", NULL};
 static const char *const discretizations[] = {"euler", "article", NULL};
 
@@ -38,8 +30,3 @@ const attn_field attn_config_fields[] = {
 #include "model/config.def"
 #undef FIELD
 #undef OTHER
-
-const char *attn_backend_name(attn_backend backend)
-{
-    return attn_config_backends[backend];
-}

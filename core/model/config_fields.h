@@ -35,18 +35,11 @@ enum attn_config_where {
 /* Every key, ended by a NULL one. */
 extern const attn_field attn_config_fields[];
 
-/* The names of backends in the order of attn_backend, ended by NULL. */
-extern const char *const attn_config_backends[];
-
 /* The defaults of a backend. */
 attn_backend_config attn_config_backend_default(attn_backend kind, bool trained);
 
 /* Read a rank that may be absent or "auto", which leave *rank alone. */
 attn_status attn_config_read_rank(const attn_node *object, const char *key, int64_t *rank);
-
-/* Read the keys of the object that stand at `where` into a backend. */
-attn_status attn_config_read_backend(const attn_node *object, unsigned where,
-                                     attn_backend_config *backend);
 
 /* Read "backends" of a layer; the layers of a stack, and their defaults. */
 attn_status attn_config_read_backends(const attn_node *root, attn_model_config *config);

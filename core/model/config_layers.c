@@ -25,9 +25,9 @@ attn_backend_config attn_config_backend_default(attn_backend kind, bool trained)
     return backend;
 }
 
-/* Read the keys of `where` that make a backend. */
-attn_status attn_config_read_backend(const attn_node *object, unsigned where,
-                                     attn_backend_config *backend)
+/* Read the keys of the object that stand at `where` into a backend. */
+static attn_status read_backend(const attn_node *object, unsigned where,
+                                attn_backend_config *backend)
 {
     attn_status status = attn_fields_read(object, attn_config_fields, where, backend);
     if (status == ATTN_OK && (where & AT_MAMBA))
@@ -62,22 +62,20 @@ static unsigned backend_keys(attn_backend kind, bool mamba_listed)
 static attn_status read_listed(const attn_node *list, const attn_node *node,
                                attn_backend_config *backend)
 {
-    int kind = 0;
-    while (attn_config_backends[kind] && strcmp(attn_config_backends[kind], node->key) != 0)
-        kind++;
-    if (!attn_config_backends[kind])
+    attn_backend kind;
+    if (!attn_backend_find(node->key, &kind))
         return attn_node_refuse(node, ATTN_UNSUPPORTED,
                                 "the key to be exact, window, sparse, linformer, performer, mamba "
                                 "or hybrid");
-    *backend = attn_config_backend_default((attn_backend)kind, kind == ATTN_BACKEND_EXACT);
+    *backend = attn_config_backend_default(kind, kind == ATTN_BACKEND_EXACT);
     if (!node->value) /* "window": null is the window with every default */
         return ATTN_OK;
     if (!attn_node_is_object(node))
         return attn_node_refuse(node, ATTN_INVALID, "an object");
     attn_node mamba = attn_node_member(list, "mamba");
-    unsigned where = backend_keys((attn_backend)kind, mamba.value != NULL);
+    unsigned where = backend_keys(kind, mamba.value != NULL);
     attn_fields_warn(node, attn_config_fields, where);
-    return attn_config_read_backend(node, where, backend);
+    return read_backend(node, where, backend);
 }
 
 attn_status attn_config_read_backends(const attn_node *root, attn_model_config *config)
@@ -116,7 +114,7 @@ static attn_status read_layer(const attn_node *node, attn_layer_config *layer)
         return attn_node_refuse(node, ATTN_INVALID, "an object with a \"mixer\"");
     int kind = 0;
     attn_node mixer = attn_node_member(node, "mixer");
-    attn_status status = attn_node_choice(&mixer, attn_config_backends, &kind);
+    attn_status status = attn_node_choice(&mixer, attn_backend_names, &kind);
     if (status != ATTN_OK)
         return status;
     if (kind == ATTN_BACKEND_HYBRID)
@@ -125,7 +123,7 @@ static attn_status read_layer(const attn_node *node, attn_layer_config *layer)
     layer->mixer = attn_config_backend_default((attn_backend)kind, true);
     unsigned where = 1u << kind | (kind == ATTN_BACKEND_PERFORMER ? AT_LAYER_LENGTHS : 0);
     attn_fields_warn(node, attn_config_fields, where | AT_STACK_LAYER);
-    status = attn_config_read_backend(node, where, &layer->mixer);
+    status = read_backend(node, where, &layer->mixer);
     if (status == ATTN_OK)
         status = attn_fields_read(node, attn_config_fields, AT_STACK_LAYER, layer);
     if (status == ATTN_OK)

@@ -2,18 +2,11 @@
  * serve. */
 #include "model/loaded.h"
 
-#include <string.h>
-
-unsigned attn_backend_traits(attn_backend backend)
-{
-    const attn_mixer *mixer = attn_mixer_find(attn_backend_name(backend));
-    return mixer ? mixer->traits : ATTN_CAUSAL | ATTN_NEEDS_WEIGHTS | ATTN_RECURRENT;
-}
 
 void attn_backend_describe(attn_model_backend *to, attn_backend backend, bool trained,
                            const attn_mix_params *mix, const attn_attention *attention)
 {
-    *to = (attn_model_backend){.name = attn_backend_name(backend),
+    *to = (attn_model_backend){.name = attn_backend_names[backend],
                                .traits = attn_backend_traits(backend),
                                .trained = trained,
                                .mix = *mix};
@@ -33,16 +26,10 @@ void attn_backend_describe(attn_model_backend *to, attn_backend backend, bool tr
 /* Whether the tensors that were taken can serve it. */
 static bool serves(const attn_layer *layer, attn_backend backend)
 {
-    switch (backend) {
-    case ATTN_BACKEND_LINFORMER:
-        return layer->attends && layer->attention.e;
-    case ATTN_BACKEND_MAMBA:
-        return layer->recurs;
-    case ATTN_BACKEND_HYBRID:
-        return layer->attends && layer->recurs;
-    default:
-        return layer->attends;
-    }
+    unsigned parts = (layer->attends ? ATTN_PART_ATTENTION : 0u) |
+                     (layer->attention.e ? ATTN_PART_PROJECTION : 0u) |
+                     (layer->recurs ? ATTN_PART_MAMBA : 0u);
+    return (attn_backend_parts(backend) & ~parts) == 0;
 }
 
 static bool lists(const attn_model_config *config, attn_backend backend)

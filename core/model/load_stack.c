@@ -4,7 +4,6 @@
 #include "model/loaded.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum {
     BASE_BYTES = 48
@@ -14,62 +13,6 @@ enum {
 static const char *root_of(const attn_model *model)
 {
     return attn_weights_layers(model->weights, "backbone.layers.", 1) ? "backbone." : "";
-}
-
-attn_status attn_row_norm_take(attn_model *model, const char *prefix,
-                               const attn_norm_config *config, attn_row_norm *norm,
-                               attn_error *error)
-{
-    bool demanded =
-        config->kind == ATTN_NORMALIZATION_LAYER || config->kind == ATTN_NORMALIZATION_RMS;
-    *norm = (attn_row_norm){.kind = config->kind, .epsilon = config->epsilon};
-    if (config->kind == ATTN_NORMALIZATION_NONE)
-        return ATTN_OK;
-    attn_status status =
-        attn_vector_take(model, prefix, "weight", model->hidden ? model->hidden : ATTN_ANY,
-                         demanded ? ATTN_YES : ATTN_UNSAID, &norm->weight, error);
-    if (status == ATTN_OK && config->kind != ATTN_NORMALIZATION_RMS)
-        status = attn_vector_take(model, prefix, "bias", model->hidden ? model->hidden : ATTN_ANY,
-                                  ATTN_UNSAID, &norm->bias, error);
-    if (config->kind == ATTN_NORMALIZATION_UNSAID)
-        norm->kind = !norm->weight ? ATTN_NORMALIZATION_NONE
-                     : norm->bias  ? ATTN_NORMALIZATION_LAYER
-                                   : ATTN_NORMALIZATION_RMS;
-    return status;
-}
-
-static attn_status take_linear(attn_model *model, const char *prefix, const char *name,
-                               const char *bias, int64_t rows, int64_t columns, attn_linear *linear,
-                               attn_error *error)
-{
-    attn_status status = attn_linear_take(model, prefix, name, rows, columns, linear, error);
-    if (status == ATTN_OK)
-        status = attn_vector_take(model, prefix, bias, linear->weight.rows, ATTN_UNSAID,
-                                  &linear->bias, error);
-    return status;
-}
-
-attn_status attn_feed_forward_take(attn_model *model, const char *base,
-                                   const attn_feed_forward_config *config, attn_feed_forward *f,
-                                   attn_error *error)
-{
-    static const char *const prefixes[] = {"ffn.", "mlp.", "feed_forward.", "", NULL};
-    const char *prefix = attn_model_prefix(model, base, prefixes, "up_proj.weight", error);
-    int64_t wide = config->intermediate_size ? config->intermediate_size : ATTN_ANY;
-    if (!prefix)
-        return ATTN_NO_MEMORY;
-    f->gated = config->gated;
-    f->activation = config->activation;
-    attn_status status =
-        take_linear(model, prefix, "up_proj", "up_proj.bias", wide, model->hidden, &f->up, error);
-    f->intermediate = f->up.weight.rows;
-    if (status == ATTN_OK && f->gated)
-        status = take_linear(model, prefix, "gate_proj", "gate_proj.bias", f->intermediate,
-                             model->hidden, &f->gate, error);
-    if (status == ATTN_OK)
-        status = take_linear(model, prefix, "down_proj", "down_proj.bias", model->hidden,
-                             f->intermediate, &f->down, error);
-    return status;
 }
 
 static attn_status take_mixer(attn_model *model, const char *base, const attn_layer_config *config,
@@ -112,7 +55,7 @@ static attn_status take_layer(attn_model *model, const char *base, const attn_la
 
 static attn_status check_causal(const attn_model *model, int index, attn_error *error)
 {
-    const attn_mixer *mixer = attn_mixer_find(attn_backend_name(model->layers[index].backend));
+    const attn_mixer *mixer = attn_mixer_find(attn_backend_names[model->layers[index].backend]);
     if (!mixer || (mixer->traits & ATTN_CAUSAL) || model->config.causal == ATTN_CAUSAL_NEVER)
         return ATTN_OK;
     return attn_error_set(error, ATTN_UNSUPPORTED, "causal",

@@ -62,15 +62,16 @@ bool attn_model_finds(const attn_model *model, const char *base, const char *con
 const char *attn_model_prefix(attn_model *model, const char *base, const char *const *subs,
                               const char *name, attn_error *error);
 
-/* Take `<prefix><name>.weight` (rows, columns), either of which may be ATTN_ANY, and note it as a
- * module that adapters may adapt. */
-attn_status attn_linear_take(attn_model *model, const char *prefix, const char *name, int64_t rows,
-                             int64_t columns, attn_linear *linear, attn_error *error);
-
 /* Take the vector `<prefix><name>` (count) into *to, which becomes NULL when there is none and the
  * switch does not demand it, or when it says no. */
 attn_status attn_vector_take(attn_model *model, const char *prefix, const char *name, int64_t count,
                              attn_switch wanted, const float **to, attn_error *error);
+
+/* Take `<prefix><name>.weight` (rows, columns), either of which may be ATTN_ANY, and note it as a
+ * module that adapters may adapt; and `<prefix><name>.bias` (rows) as a vector is taken. */
+attn_status attn_linear_take(attn_model *model, const char *prefix, const char *name, int64_t rows,
+                             int64_t columns, attn_switch bias, attn_linear *linear,
+                             attn_error *error);
 
 /* Take the parts of a layer whose tensors begin with `base`; sizes that the configuration leaves
  * open come from the tensors, and model->hidden from the first of them. */
@@ -92,8 +93,6 @@ attn_status attn_feed_forward_take(attn_model *model, const char *base,
 bool attn_attention_found(const attn_model *model, const char *base);
 bool attn_projection_found(const attn_model *model, const char *base);
 bool attn_mamba_found(const attn_model *model, const char *base);
-
-unsigned attn_backend_traits(attn_backend backend); /* attn/mixer.h */
 
 /* How a backend is reported; of linformer with the sizes of the matrices that were taken. */
 void attn_backend_describe(attn_model_backend *to, attn_backend backend, bool trained,

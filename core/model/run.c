@@ -3,8 +3,6 @@
 #include "model/clear.h"
 #include "model/loaded.h"
 
-#include <string.h>
-
 static const char reads_forward[] =
     "mamba reads from left to right, although this model is not causal";
 
@@ -48,8 +46,8 @@ static attn_status add_attention(planning *p, const attn_layer *layer, attn_back
     mix.scale =
         p->call->scale_given ? p->call->mix.scale : attn_default_scale(layer->attention.head_dim);
     return attn_attention_add(p->program, p->machine, &layer->attention,
-                              attn_mixer_find(attn_backend_name(backend)), &mix, &p->site, sampling,
-                              error);
+                              attn_mixer_find(attn_backend_names[backend]), &mix, &p->site,
+                              sampling, error);
 }
 
 static attn_status add_mamba(planning *p, const attn_layer *layer, attn_error *error)
@@ -70,9 +68,11 @@ static attn_status add_hybrid(planning *p, const attn_layer *layer, attn_error *
     return status;
 }
 
-static attn_status add_single(planning *p, attn_backend backend, attn_error *error)
+static attn_status add_single(planning *p, attn_error *error)
 {
     const attn_layer *layer = p->model->layers;
+    attn_backend backend = ATTN_BACKEND_EXACT;
+    attn_backend_find(p->model->backends[p->call->backend].name, &backend);
     if (backend == ATTN_BACKEND_MAMBA)
         return add_mamba(p, layer, error);
     if (backend == ATTN_BACKEND_HYBRID)
@@ -107,14 +107,6 @@ static attn_status add_stack(planning *p, attn_error *error)
     return status;
 }
 
-static attn_backend backend_of(const attn_model_backend *named)
-{
-    int backend = 0;
-    while (strcmp(attn_backend_name((attn_backend)backend), named->name) != 0)
-        backend++;
-    return (attn_backend)backend;
-}
-
 static attn_status check_sizes(const attn_model_call *call, attn_error *error)
 {
     const int64_t *lengths = call->mix.mask.lengths;
@@ -135,9 +127,8 @@ static attn_status add_steps(planning *p, attn_error *error)
 {
     const attn_model *model = p->model;
     const int64_t *lengths = p->call->mix.mask.lengths;
-    attn_status status = model->config.type == ATTN_MODEL_LAYER
-                             ? add_single(p, backend_of(&model->backends[p->call->backend]), error)
-                             : add_stack(p, error);
+    attn_status status =
+        model->config.type == ATTN_MODEL_LAYER ? add_single(p, error) : add_stack(p, error);
     if (status == ATTN_OK && lengths)
         status = attn_clear_add(p->program, &p->machine->rates, lengths, p->site.y, p->call->batch,
                                 p->call->n, model->hidden, error);

@@ -3,50 +3,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     NAME_BYTES = 64,
 };
-
-struct attn_block {
-    attn_block *next;
-    _Alignas(ATTN_ALIGN) unsigned char bytes[];
-};
-
-void *attn_model_block(attn_model *model, size_t bytes, attn_error *error)
-{
-    size_t whole = attn_arena_round(sizeof(attn_block) + bytes);
-    attn_block *block = aligned_alloc(ATTN_ALIGN, whole);
-    if (!block) {
-        attn_error_set(error, ATTN_NO_MEMORY, NULL, "no memory for %zu bytes of a model", bytes);
-        return NULL;
-    }
-    memset(block, 0, whole);
-    block->next = model->blocks;
-    model->blocks = block;
-    model->block_bytes += whole;
-    return block->bytes;
-}
-
-void attn_model_free_blocks(attn_model *model)
-{
-    while (model->blocks) {
-        attn_block *next = model->blocks->next;
-        free(model->blocks);
-        model->blocks = next;
-    }
-}
-
-const char *attn_model_text(attn_model *model, const char *head, const char *tail,
-                            attn_error *error)
-{
-    size_t bytes = strlen(head) + strlen(tail) + 1;
-    char *text = attn_model_block(model, bytes, error);
-    if (text)
-        snprintf(text, bytes, "%s%s", head, tail);
-    return text;
-}
 
 /* Is there a tensor `<base><sub><name>`? */
 static bool found_under(const attn_model *model, const char *base, const char *sub,
@@ -101,19 +61,6 @@ static attn_status note_module(attn_model *model, const char *prefix, const char
     return ATTN_OK;
 }
 
-attn_status attn_linear_take(attn_model *model, const char *prefix, const char *name, int64_t rows,
-                             int64_t columns, attn_linear *linear, attn_error *error)
-{
-    char tensor[NAME_BYTES];
-    snprintf(tensor, sizeof tensor, "%s.weight", name);
-    *linear = (attn_linear){.prefix = prefix, .name = name};
-    attn_status status =
-        attn_weights_matrix(model->weights, prefix, tensor, rows, columns, &linear->weight, error);
-    if (status == ATTN_OK)
-        status = note_module(model, prefix, name, &linear->weight, error);
-    return status;
-}
-
 attn_status attn_vector_take(attn_model *model, const char *prefix, const char *name, int64_t count,
                              attn_switch wanted, const float **to, attn_error *error)
 {
@@ -124,4 +71,44 @@ attn_status attn_vector_take(attn_model *model, const char *prefix, const char *
         return ATTN_OK;
     *to = attn_weights_floats(model->weights, prefix, name, ATTN_DIMS(count), error);
     return *to ? ATTN_OK : error->status;
+}
+
+attn_status attn_linear_take(attn_model *model, const char *prefix, const char *name, int64_t rows,
+                             int64_t columns, attn_switch bias, attn_linear *linear,
+                             attn_error *error)
+{
+    char tensor[NAME_BYTES];
+    *linear = (attn_linear){.prefix = prefix, .name = name};
+    snprintf(tensor, sizeof tensor, "%s.weight", name);
+    attn_status status =
+        attn_weights_matrix(model->weights, prefix, tensor, rows, columns, &linear->weight, error);
+    if (status == ATTN_OK)
+        status = note_module(model, prefix, name, &linear->weight, error);
+    snprintf(tensor, sizeof tensor, "%s.bias", name);
+    if (status == ATTN_OK)
+        status = attn_vector_take(model, prefix, tensor, linear->weight.rows, bias, &linear->bias,
+                                  error);
+    return status;
+}
+
+attn_status attn_row_norm_take(attn_model *model, const char *prefix,
+                               const attn_norm_config *config, attn_row_norm *norm,
+                               attn_error *error)
+{
+    bool demanded =
+        config->kind == ATTN_NORMALIZATION_LAYER || config->kind == ATTN_NORMALIZATION_RMS;
+    *norm = (attn_row_norm){.kind = config->kind, .epsilon = config->epsilon};
+    if (config->kind == ATTN_NORMALIZATION_NONE)
+        return ATTN_OK;
+    attn_status status =
+        attn_vector_take(model, prefix, "weight", model->hidden ? model->hidden : ATTN_ANY,
+                         demanded ? ATTN_YES : ATTN_UNSAID, &norm->weight, error);
+    if (status == ATTN_OK && config->kind != ATTN_NORMALIZATION_RMS)
+        status = attn_vector_take(model, prefix, "bias", model->hidden ? model->hidden : ATTN_ANY,
+                                  ATTN_UNSAID, &norm->bias, error);
+    if (config->kind == ATTN_NORMALIZATION_UNSAID)
+        norm->kind = !norm->weight ? ATTN_NORMALIZATION_NONE
+                     : norm->bias  ? ATTN_NORMALIZATION_LAYER
+                                   : ATTN_NORMALIZATION_RMS;
+    return status;
 }

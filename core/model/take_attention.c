@@ -54,16 +54,6 @@ static attn_status find_kv_heads(attn_model *model, const char *prefix, attn_att
                           (long long)a->kv_heads, (long long)a->heads);
 }
 
-static attn_status take_projection(attn_model *model, const char *prefix, const char *name,
-                                   const char *bias, int64_t rows, int64_t columns,
-                                   attn_linear *linear, attn_error *error)
-{
-    attn_status status = attn_linear_take(model, prefix, name, rows, columns, linear, error);
-    if (status == ATTN_OK)
-        status = attn_vector_take(model, prefix, bias, rows, ATTN_UNSAID, &linear->bias, error);
-    return status;
-}
-
 attn_status attn_attention_take(attn_model *model, const char *base, attn_attention *a,
                                 attn_error *error)
 {
@@ -79,18 +69,17 @@ attn_status attn_attention_take(attn_model *model, const char *base, attn_attent
     int64_t hidden = model->hidden ? model->hidden : ATTN_ANY;
     bool short_name = !attn_weights_find(model->weights, prefix, "out_proj.weight") &&
                       attn_weights_find(model->weights, prefix, "o_proj.weight");
-    status = take_projection(model, prefix, "q_proj", "q_proj.bias", queries, hidden, &a->q, error);
+    status = attn_linear_take(model, prefix, "q_proj", queries, hidden, ATTN_UNSAID, &a->q, error);
     model->hidden = a->q.weight.columns;
     if (status == ATTN_OK)
-        status = take_projection(model, prefix, "k_proj", "k_proj.bias", keys, model->hidden, &a->k,
-                                 error);
+        status = attn_linear_take(model, prefix, "k_proj", keys, model->hidden, ATTN_UNSAID, &a->k,
+                                  error);
     if (status == ATTN_OK)
-        status = take_projection(model, prefix, "v_proj", "v_proj.bias", keys, model->hidden, &a->v,
-                                 error);
+        status = attn_linear_take(model, prefix, "v_proj", keys, model->hidden, ATTN_UNSAID, &a->v,
+                                  error);
     if (status == ATTN_OK)
-        status = take_projection(model, prefix, short_name ? "o_proj" : "out_proj",
-                                 short_name ? "o_proj.bias" : "out_proj.bias", model->hidden,
-                                 queries, &a->out, error);
+        status = attn_linear_take(model, prefix, short_name ? "o_proj" : "out_proj", model->hidden,
+                                  queries, ATTN_UNSAID, &a->out, error);
     return status;
 }
 

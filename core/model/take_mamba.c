@@ -35,7 +35,7 @@ static attn_status take_in_proj(attn_model *model, const char *prefix,
 {
     int64_t inner = inner_of(model, config);
     attn_status status = attn_linear_take(model, prefix, "in_proj", inner ? 2 * inner : ATTN_ANY,
-                                          or_any(model->hidden), &m->in_proj, error);
+                                          or_any(model->hidden), config->bias, &m->in_proj, error);
     if (status != ATTN_OK)
         return status;
     int64_t rows = m->in_proj.weight.rows;
@@ -46,8 +46,7 @@ static attn_status take_in_proj(attn_model *model, const char *prefix,
             prefix, (long long)rows);
     m->inner = rows / 2;
     model->hidden = m->in_proj.weight.columns;
-    return attn_vector_take(model, prefix, "in_proj.bias", rows, config->bias, &m->in_proj.bias,
-                            error);
+    return ATTN_OK;
 }
 
 static attn_status take_convolution(attn_model *model, const char *prefix,
@@ -102,7 +101,7 @@ static attn_status take_selection(attn_model *model, const char *prefix,
     bool article = config->variant == ATTN_MAMBA_ARTICLE;
     int64_t rank = article ? 1 : or_any(config->dt_rank);
     attn_status status =
-        attn_linear_take(model, prefix, "dt_proj", m->inner, rank, &m->dt_proj, error);
+        attn_linear_take(model, prefix, "dt_proj", m->inner, rank, ATTN_NO, &m->dt_proj, error);
     if (status != ATTN_OK)
         return status;
     m->rank = m->dt_proj.weight.columns;
@@ -110,7 +109,7 @@ static attn_status take_selection(attn_model *model, const char *prefix,
     m->dt_at = article ? 2 * m->states : 0;
     m->b_at = article ? 0 : m->rank;
     m->c_at = m->b_at + m->states;
-    status = attn_linear_take(model, prefix, "x_proj", m->rank + 2 * m->states, m->inner,
+    status = attn_linear_take(model, prefix, "x_proj", m->rank + 2 * m->states, m->inner, ATTN_NO,
                               &m->x_proj, error);
     if (status == ATTN_OK)
         status = attn_vector_take(model, prefix, "dt_proj.bias", m->inner, ATTN_UNSAID, &m->dt_bias,
@@ -132,10 +131,7 @@ attn_status attn_mamba_take(attn_model *model, const char *base, const attn_mamb
     if (status == ATTN_OK)
         status = take_selection(model, prefix, config, m, error);
     if (status == ATTN_OK)
-        status = attn_linear_take(model, prefix, "out_proj", model->hidden, m->inner, &m->out_proj,
-                                  error);
-    if (status == ATTN_OK)
-        status = attn_vector_take(model, prefix, "out_proj.bias", model->hidden, config->bias,
-                                  &m->out_proj.bias, error);
+        status = attn_linear_take(model, prefix, "out_proj", model->hidden, m->inner, config->bias,
+                                  &m->out_proj, error);
     return status;
 }

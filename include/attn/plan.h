@@ -35,6 +35,8 @@ typedef enum attn_pattern {
     ATTN_LOCAL,
 } attn_pattern;
 
+extern const char *const attn_pattern_names[]; /* in that order; NULL-terminated, as those below */
+
 /* How Linformer shortens keys and values. */
 typedef enum attn_projection {
     ATTN_MEAN,     /* means of k segments */
@@ -42,11 +44,15 @@ typedef enum attn_projection {
     ATTN_GIVEN,    /* learned matrices */
 } attn_projection;
 
+extern const char *const attn_projection_names[]; /* but ATTN_GIVEN, which has no word */
+
 /* Lengths of Performer's orthogonal directions. */
 typedef enum attn_norm {
     ATTN_NORM_CHI,  /* as long as Gaussian ones would be: unbiased */
     ATTN_NORM_SQRT, /* all sqrt(d) */
 } attn_norm;
+
+extern const char *const attn_norm_names[];
 
 /* What a mixer may be told. attn_mix_params_init fills in the defaults; a mixer reads what it uses
  * and leaves the rest. */

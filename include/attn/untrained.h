@@ -1,6 +1,8 @@
 /* The tensors of a model that nobody trained: names and shapes as a checkpoint has them, numbers
  * drawn from a seed. Enough to try the machinery with; what it answers means nothing.
  *
+ * All are FP32 but Linformer's E, one (seq_len, k) for keys and values, which is BF16.
+ *
  * Nothing is held in memory but the list: a tensor's elements are drawn by position, in any parts,
  * and are the same on every machine. Matrices are normal with variance 1 / (last dimension), which
  * is Linear's fan-in and Linformer's k; norms and Mamba's D are 1 and its convolution bias 0. As in
@@ -9,14 +11,8 @@
 #ifndef ATTN_UNTRAINED_H
 #define ATTN_UNTRAINED_H
 
+#include "attn/backend.h"
 #include "attn/safetensors.h"
-
-/* What a layer is made of; bits. */
-enum {
-    ATTN_PART_ATTENTION = 1 << 0,  /* q_proj, k_proj, v_proj, out_proj: FP32 */
-    ATTN_PART_PROJECTION = 1 << 1, /* Linformer's E (seq_len, k), for keys and values: BF16 */
-    ATTN_PART_MAMBA = 1 << 2,      /* FP32 */
-};
 
 /* Mamba's sizes. */
 enum {
@@ -42,7 +38,7 @@ typedef struct attn_untrained_spec {
                    for all; else there is one layer, prefixes "attn." and "mamba." where it has
                    both */
     int mixers; /* 1..ATTN_UNTRAINED_MIXERS_MAX; layer i has parts[i % mixers] */
-    unsigned parts[ATTN_UNTRAINED_MIXERS_MAX];
+    unsigned parts[ATTN_UNTRAINED_MIXERS_MAX]; /* ATTN_PART_... */
 } attn_untrained_spec;
 
 typedef struct attn_untrained attn_untrained;

@@ -119,8 +119,6 @@ static void print_drawing(srv_text *text, const attn_mix_params *p, bool directi
 
 static void print_params(srv_text *text, const attn_trial *trial)
 {
-    static const char *const patterns[] = {"strided", "fixed", "local"};
-    static const char *const projections[] = {"mean", "gaussian"};
     const attn_mix_params *p = &trial->params;
     switch (trial->varied) {
     case ATTN_VARIED_NOTHING:
@@ -129,14 +127,14 @@ static void print_params(srv_text *text, const attn_trial *trial)
         srv_text_format(text, "\"window\": %lld", (long long)p->window);
         break;
     case ATTN_VARIED_STRIDE:
-        srv_text_format(text, "\"pattern\": \"%s\", \"stride\": %lld", patterns[p->pattern],
-                        (long long)p->stride);
+        srv_text_format(text, "\"pattern\": \"%s\", \"stride\": %lld",
+                        attn_pattern_names[p->pattern], (long long)p->stride);
         if (p->pattern == ATTN_FIXED)
             srv_text_format(text, ", \"summary\": %lld", (long long)p->summary);
         break;
     case ATTN_VARIED_K:
         srv_text_format(text, "\"k\": %lld, \"projection\": \"%s\"", (long long)p->k,
-                        projections[p->projection]);
+                        attn_projection_names[p->projection]);
         if (p->projection == ATTN_GAUSSIAN)
             print_drawing(text, p, false);
         break;

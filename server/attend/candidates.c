@@ -2,24 +2,13 @@
  * lists, in that order. */
 #include "server/attend/candidates.h"
 
+#include "attn/backend.h"
 #include "server/attend/params.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Of the contract, in its order; the last two only models have. */
-static const char *const backends[] = {"exact",     "window", "sparse", "linformer",
-                                       "performer", "mamba",  "hybrid", NULL};
-
-bool srv_backend_exists(const char *name)
-{
-    for (const char *const *known = backends; *known; known++)
-        if (strcmp(*known, name) == 0)
-            return true;
-    return false;
-}
-
-/* One of them on its way. */
+/* A backend on its way to be a candidate. */
 typedef struct proposal {
     const char *name;
     bool exact, trained, recurrent;
@@ -183,7 +172,7 @@ static attn_status plan_backend(attn_program **program, const srv_server *server
 
 static void append_missing(srv_candidates *candidates, const srv_call *call)
 {
-    for (const char *const *name = backends; *name; name++) {
+    for (const char *const *name = attn_backend_names; *name; name++) {
         bool found = false;
         for (int i = 0; i < candidates->count; i++)
             found |= strcmp(candidates->all[i].name, *name) == 0;

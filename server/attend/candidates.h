@@ -28,7 +28,4 @@ void srv_candidates_sample(srv_candidates *candidates, int index, const srv_serv
 
 void srv_candidates_free(srv_candidates *candidates);
 
-/* Whether that is a backend's name at all. */
-bool srv_backend_exists(const char *name);
-
 #endif

@@ -1,13 +1,15 @@
-/* The name a client may give, the router's choice, and the answer's account of it. */
+/* The name a client may give, the router's choice, and what follows it. */
 #include "server/attend/decision.h"
 
-#include <math.h>
+#include "attn/backend.h"
+
 #include <stdio.h>
 #include <string.h>
 
 static attn_status check_name(const char *name, attn_error *error)
 {
-    if (srv_backend_exists(name))
+    attn_backend backend;
+    if (attn_backend_find(name, &backend))
         return ATTN_OK;
     return attn_error_set(error, ATTN_INVALID, "backend",
                           "backend is \"%.32s\", expected auto, exact, window, sparse, linformer, "
@@ -155,36 +157,31 @@ bool srv_decision_move_on(srv_decision *decision, double relative_l2, double bou
     return true;
 }
 
-/* The most that `bytes` says of the programs that may come to run. */
-static size_t most(const srv_decision *decision, size_t (*bytes)(const srv_decision *, int))
+/* Whichever may come to run: the first, and those that follow while the answer is too far off. */
+static int choice_at(const srv_decision *decision, int i)
 {
-    const attn_choice *choice = &decision->choice;
-    size_t found = bytes(decision, decision->first);
-    for (int i = 0; i < choice->next_count; i++) {
-        size_t other = bytes(decision, choice->next[i]);
-        found = other > found ? other : found;
-    }
-    return found;
-}
-
-static size_t bytes_at(const srv_decision *decision, int index)
-{
-    return decision->candidates.all[index].predicted_bytes;
-}
-
-static size_t shared_at(const srv_decision *decision, int index)
-{
-    return attn_program_shared_bytes(decision->candidates.programs[index]);
+    return i == 0 ? decision->first : decision->choice.next[i - 1];
 }
 
 size_t srv_decision_bytes(const srv_decision *decision)
 {
-    return most(decision, bytes_at);
+    size_t most = 0;
+    for (int i = 0; i <= decision->choice.next_count; i++) {
+        size_t bytes = decision->candidates.all[choice_at(decision, i)].predicted_bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 size_t srv_decision_shared_bytes(const srv_decision *decision)
 {
-    return most(decision, shared_at);
+    size_t most = 0;
+    for (int i = 0; i <= decision->choice.next_count; i++) {
+        const attn_program *program = decision->candidates.programs[choice_at(decision, i)];
+        size_t bytes = attn_program_shared_bytes(program);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 void srv_decision_free(srv_decision *decision)
@@ -205,57 +202,4 @@ const attn_program *srv_decision_program(const srv_decision *decision)
 const srv_forecast *srv_decision_forecast(const srv_decision *decision)
 {
     return &decision->candidates.forecasts[decision->choice.index];
-}
-
-static void print_candidate(const attn_candidate *c, srv_text *text)
-{
-    srv_text_string(text, "{\"backend\": ");
-    srv_text_json(text, c->name);
-    srv_text_format(text, ", \"eligible\": %s, \"chosen\": %s", c->eligible ? "true" : "false",
-                    c->chosen ? "true" : "false");
-    if (c->why_not[0]) {
-        srv_text_string(text, ", \"why_not\": ");
-        srv_text_json(text, c->why_not);
-    }
-    if (c->eligible) {
-        srv_text_string(text, ", \"predicted_ms\": ");
-        srv_text_ms(text, c->predicted_ms);
-        srv_text_format(text, ", \"predicted_bytes\": %zu", c->predicted_bytes);
-    }
-    srv_text_format(text, ", \"trained\": %s}", c->trained ? "true" : "false");
-}
-
-static void print_tried(const srv_decision *decision, srv_text *text)
-{
-    for (int i = 0; i < decision->tried_count; i++) {
-        const srv_tried *tried = &decision->tried[i];
-        srv_text_string(text, i ? ", {\"backend\": " : ", \"tried\": [{\"backend\": ");
-        srv_text_json(text, tried->backend);
-        srv_text_string(text, ", \"relative_l2\": ");
-        if (isfinite(tried->relative_l2))
-            srv_text_real(text, tried->relative_l2);
-        else
-            srv_text_string(text, "null");
-        srv_text_string(text, "}");
-    }
-    if (decision->tried_count)
-        srv_text_string(text, "]");
-}
-
-void srv_decision_print(const srv_decision *decision, srv_text *text)
-{
-    srv_text_string(text, "{\"policy\": ");
-    srv_text_json(text, attn_policy_name(decision->policy));
-    srv_text_string(text, ", \"rule\": ");
-    srv_text_json(text, decision->choice.rule);
-    srv_text_string(text, ", \"reason\": ");
-    srv_text_json(text, decision->choice.reason);
-    print_tried(decision, text);
-    srv_text_string(text, ", \"considered\": [");
-    for (int i = 0; i < decision->candidates.count; i++) {
-        if (i > 0)
-            srv_text_string(text, ", ");
-        print_candidate(&decision->candidates.all[i], text);
-    }
-    srv_text_string(text, "]}");
 }

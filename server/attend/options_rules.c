@@ -1,6 +1,8 @@
 /* The table of fields and its sentences. */
 #include "server/attend/options_rules.h"
 
+#include "attn/plan.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -11,20 +13,21 @@ const srv_rule srv_rules[SRV_FIELD_COUNT] = {
 #undef FIELD
 };
 
-enum {
-    MOST_WORDS = 8
-};
+static const char *const backends[] = {"auto",
+#define BACKEND(code, name, parts) name,
+#include "attn/backends.def"
+#undef BACKEND
+                                       NULL};
 
 const char *const *srv_options_words(srv_field field)
 {
-    static const char *const words[SRV_FIELD_COUNT][MOST_WORDS + 1] = {
-        [SRV_FIELD_BACKEND] = {"auto", "exact", "window", "sparse", "linformer", "performer",
-                               "mamba", "hybrid"},
-        [SRV_FIELD_PATTERN] = {"strided", "fixed", "local"},
-        [SRV_FIELD_PROJECTION] = {"mean", "gaussian"},
-        [SRV_FIELD_NORM] = {"chi", "sqrt"},
+    static const char *const *const words[SRV_FIELD_COUNT] = {
+        [SRV_FIELD_BACKEND] = backends,
+        [SRV_FIELD_PATTERN] = attn_pattern_names,
+        [SRV_FIELD_PROJECTION] = attn_projection_names,
+        [SRV_FIELD_NORM] = attn_norm_names,
     };
-    return words[field][0] ? words[field] : NULL;
+    return words[field];
 }
 
 const char *const srv_rule_expectations[] = {

@@ -1,30 +1,19 @@
 /* Two encodings behind one face. */
 #include "server/attend/source.h"
 
-#include "attn/safetensors.h"
+#include "server/attend/source_file.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     /* What a jansson tree may take for a byte of text, `[],[],` being the worst. */
     TREE_BYTES_PER_BYTE = 50,
-    MOST_HEADER_BYTES = SRV_BODY_REST_MAX, /* of a safetensors body */
 };
-
-typedef struct stored_tensor {
-    const attn_stored *stored; /* NULL: the body has none of this name */
-    srv_tensor tensor;
-    bool owned; /* the data were converted, or copied to where floats may lie */
-} stored_tensor;
 
 struct srv_source {
     const srv_request *request;
-    srv_body *body; /* JSON, or NULL */
-    attn_safetensors *file;
-    stored_tensor tensors[SRV_TENSOR_NAMES];
-    int next;         /* tensor to convert */
-    size_t converted; /* elements of it that are */
+    srv_body *body;        /* JSON, or NULL */
+    srv_source_file *file; /* safetensors, or NULL */
 };
 
 size_t srv_source_bound(srv_format format, size_t length)
@@ -37,19 +26,9 @@ size_t srv_source_bound(srv_format format, size_t length)
     return length + length / 4 * 9 + tree + SRV_SOURCE_MARGIN;
 }
 
-static uint64_t little_endian(const unsigned char bytes[ATTN_SAFETENSORS_PREFIX])
-{
-    uint64_t value = 0;
-    for (int i = ATTN_SAFETENSORS_PREFIX - 1; i >= 0; i--)
-        value = value << 8 | bytes[i];
-    return value;
-}
-
 size_t srv_source_lead(srv_format format, const char *start, size_t size)
 {
-    if (format != SRV_FORMAT_SAFETENSORS || size < ATTN_SAFETENSORS_PREFIX)
-        return 0;
-    return (size_t)(-little_endian((const unsigned char *)start) % sizeof(float));
+    return format == SRV_FORMAT_SAFETENSORS ? srv_source_file_lead(start, size) : 0;
 }
 
 srv_source *srv_source_open(const srv_request *request)
@@ -59,169 +38,25 @@ srv_source *srv_source_open(const srv_request *request)
         return NULL;
     source->request = request;
     if (request->format == SRV_FORMAT_SAFETENSORS)
-        return source;
-    source->body = srv_body_open(request->body, request->body_length);
-    if (source->body)
+        source->file = srv_source_file_open(request);
+    else
+        source->body = srv_body_open(request->body, request->body_length);
+    if (source->file || source->body)
         return source;
     free(source);
     return NULL;
 }
 
-static attn_status note_tensor(srv_source *source, const attn_stored *stored, attn_error *error)
-{
-    int i = srv_tensor_find(stored->name);
-    if (i < 0)
-        return attn_error_set(error, ATTN_INVALID, "body",
-                              "the body holds a tensor \"%.40s\"; known are q, k, v, e, f, omega, "
-                              "input and key_mask",
-                              stored->name);
-    if (!stored->readable)
-        return attn_error_set(error, ATTN_INVALID, srv_tensor_names[i],
-                              "%s has dtype %.16s, expected F32, F16, BF16 or F64",
-                              srv_tensor_names[i], stored->type);
-    if (stored->rank < 1 || stored->rank > SRV_RANK_MAX || stored->count == 0)
-        return attn_error_set(error, ATTN_INVALID, srv_tensor_names[i],
-                              "%s has rank %d and %zu elements, expected rank 1 to %d and at least "
-                              "one element",
-                              srv_tensor_names[i], stored->rank, stored->count, SRV_RANK_MAX);
-    stored_tensor *t = &source->tensors[i];
-    t->stored = stored;
-    t->tensor = (srv_tensor){.count = stored->count, .rank = stored->rank, .form = SRV_FORM_FLAT};
-    memcpy(t->tensor.dim, stored->dim, (size_t)stored->rank * sizeof *stored->dim);
-    return ATTN_OK;
-}
-
-static bool must_convert(const attn_stored *stored)
-{
-    return stored->dtype != ATTN_FP32 || (uintptr_t)stored->data % sizeof(float) != 0;
-}
-
-/* The one tensor that may stand in the query string: key_mask=1,1,0 is [m]. */
-static attn_status read_query_mask(srv_source *source, const char *text, attn_error *error)
-{
-    stored_tensor *t = &source->tensors[srv_tensor_find("key_mask")];
-    size_t length = strlen(text), count = (length + 1) / 2;
-    bool listed = length % 2 == 1 && strspn(text, "01,") == length;
-    for (size_t i = 0; listed && i < length; i++)
-        listed = (text[i] == ',') == (i % 2 == 1);
-    if (!listed || t->stored || t->owned)
-        return attn_error_set(error, ATTN_INVALID, "key_mask",
-                              "key_mask: expected 0 or 1 for each key with commas between, once, "
-                              "here or in the body");
-    t->tensor = (srv_tensor){.count = count, .rank = 1, .dim = {(int64_t)count}};
-    t->tensor.data = malloc(count * sizeof(float));
-    t->owned = true;
-    if (!t->tensor.data)
-        return ATTN_NO_MEMORY;
-    for (size_t i = 0; i < count; i++)
-        t->tensor.data[i] = (float)(text[2 * i] - '0');
-    return ATTN_OK;
-}
-
-static attn_status read_query_tensors(srv_source *source, attn_error *error)
-{
-    const srv_request *request = source->request;
-    attn_status status = ATTN_OK;
-    for (int i = 0; status == ATTN_OK && i < request->query_count; i++) {
-        const srv_pair *pair = &request->query[i];
-        if (strcmp(pair->name, "key_mask") == 0)
-            status = read_query_mask(source, pair->value, error);
-        else if (srv_tensor_find(pair->name) >= 0)
-            status = attn_error_set(error, ATTN_INVALID, pair->name,
-                                    "%s is a tensor and belongs in the body", pair->name);
-    }
-    return status;
-}
-
-static attn_status open_file(srv_source *source, attn_error *error)
-{
-    const srv_request *request = source->request;
-    if (request->body_length >= ATTN_SAFETENSORS_PREFIX &&
-        little_endian((const unsigned char *)request->body) > MOST_HEADER_BYTES)
-        return attn_error_set(error, ATTN_MALFORMED, "body",
-                              "the body's safetensors header is over the limit of %d bytes",
-                              MOST_HEADER_BYTES);
-    source->file = attn_safetensors_open(request->body, request->body_length, "the body", error);
-    attn_status status = source->file ? ATTN_OK : error->status;
-    for (int i = 0; status == ATTN_OK && i < attn_safetensors_count(source->file); i++)
-        status = note_tensor(source, attn_safetensors_at(source->file, i), error);
-    return status == ATTN_OK ? read_query_tensors(source, error) : status;
-}
-
-/* Check `count` elements from `from` on. */
-static attn_status check_finite(const char *name, const srv_tensor *tensor, size_t from,
-                                size_t count, attn_error *error)
-{
-    size_t bad = from + attn_first_non_finite(tensor->data + from, count);
-    if (bad == from + count)
-        return ATTN_OK;
-    int64_t index[SRV_RANK_MAX];
-    char path[SRV_PATH_MAX];
-    srv_tensor_index(index, tensor->dim, tensor->rank, (int64_t)bad);
-    srv_tensor_path(path, name, index, tensor->rank);
-    return attn_error_set(error, ATTN_INVALID, path, "%s: found %g, expected a finite float32",
-                          path, (double)tensor->data[bad]);
-}
-
-/* Use float32 where it lies; anything else will be converted or moved, once. */
-static attn_status place(stored_tensor *t)
-{
-    t->owned = must_convert(t->stored);
-    t->tensor.data = t->owned ? malloc(t->stored->count * sizeof(float))
-                              : (float *)(void *)(uintptr_t)t->stored->data;
-    return t->tensor.data ? ATTN_OK : ATTN_NO_MEMORY;
-}
-
-/* Make about `bytes` more of the next tensor, and pass on to the one after it at its end. */
-static attn_status convert(srv_source *source, size_t bytes, attn_error *error)
-{
-    stored_tensor *t = &source->tensors[source->next];
-    const attn_stored *stored = t->stored;
-    const char *name = srv_tensor_names[source->next];
-    size_t from = source->converted, left = stored->count - from, count = bytes / sizeof(float);
-    if (from == 0 && place(t) != ATTN_OK)
-        return ATTN_NO_MEMORY;
-    count = count < 1 ? 1 : count < left ? count : left;
-    if (t->owned)
-        attn_dtype_to_float(stored->dtype,
-                            (const char *)stored->data + from * attn_dtype_bytes(stored->dtype),
-                            count, t->tensor.data + from);
-    source->converted = count < left ? from + count : 0;
-    source->next += count == left;
-    return check_finite(name, &t->tensor, from, count, error);
-}
-
-/* The header first, then slices of one tensor after the other. */
-static srv_body_step read_file(srv_source *source, size_t bytes, attn_error *error)
-{
-    attn_status status = ATTN_OK;
-    if (!source->file) {
-        status = open_file(source, error);
-    } else {
-        while (source->next < SRV_TENSOR_NAMES && !source->tensors[source->next].stored)
-            source->next++;
-        if (source->next == SRV_TENSOR_NAMES)
-            return SRV_BODY_DONE;
-        status = convert(source, bytes, error);
-    }
-    if (status == ATTN_OK)
-        return SRV_BODY_MORE;
-    attn_error_set(error, status, NULL, "no memory for the tensors; try again later");
-    return SRV_BODY_FAULT;
-}
-
 srv_body_step srv_source_read(srv_source *source, size_t bytes, attn_error *error)
 {
     return source->body ? srv_body_read(source->body, bytes, error)
-                        : read_file(source, bytes, error);
+                        : srv_source_file_read(source->file, bytes, error);
 }
 
 static const srv_tensor *tensor(const srv_source *source, const char *name)
 {
-    if (source->body)
-        return srv_body_tensor(source->body, name);
-    const stored_tensor *t = &source->tensors[srv_tensor_find(name)];
-    return t->stored || t->owned ? &t->tensor : NULL;
+    return source->body ? srv_body_tensor(source->body, name)
+                        : srv_source_file_tensor(source->file, srv_tensor_find(name));
 }
 
 srv_inputs srv_source_inputs(const srv_source *source)
@@ -260,24 +95,18 @@ size_t srv_source_bytes(const srv_source *source)
 {
     size_t length = source->request->body_length;
     size_t bytes = TREE_BYTES_PER_BYTE * (length < SRV_BODY_REST_MAX ? length : SRV_BODY_REST_MAX);
+    if (!source->body)
+        return bytes + srv_source_file_bytes(source->file);
     for (int i = 0; i < SRV_TENSOR_NAMES; i++) {
-        const attn_stored *stored = source->tensors[i].stored;
-        const srv_tensor *text =
-            source->body ? srv_body_tensor(source->body, srv_tensor_names[i]) : NULL;
-        if (stored && must_convert(stored))
-            bytes += stored->count * sizeof(float);
-        if (text)
-            bytes += text->count * sizeof(float);
+        const srv_tensor *text = srv_body_tensor(source->body, srv_tensor_names[i]);
+        bytes += text ? text->count * sizeof(float) : 0;
     }
     return bytes;
 }
 
 void srv_source_close(srv_source *source)
 {
-    for (int i = 0; i < SRV_TENSOR_NAMES; i++)
-        if (source->tensors[i].owned)
-            free(source->tensors[i].tensor.data);
-    attn_safetensors_close(source->file);
+    srv_source_file_close(source->file);
     srv_body_close(source->body);
     free(source);
 }

@@ -1,3 +1,4 @@
+/* A job whose phases are the work's, as often as there are rounds. */
 #include "server/bench/crew.h"
 
 #include "server/clock.h"

@@ -1,3 +1,4 @@
+/* One block, cut into arrays. */
 #include "server/bench/pool.h"
 
 #include "attn/arena.h"

@@ -1,3 +1,4 @@
+/* Medians, and the range around them: means would take in what else the machine did. */
 #include "server/bench/samples.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* targets.def as a table. */
 #include "server/bench/targets.h"
 
 #include "attn/mixer.h"
@@ -19,7 +20,7 @@ static const row rows[] = {
 #undef TARGET
 };
 
-/* What the backend is told, of which its speed depends. */
+/* What the backend is told on which its speed depends. */
 static int64_t parameter_of(const attn_plan *plan)
 {
     const char *name = plan->mixer->name;

@@ -1,3 +1,4 @@
+/* What all tasks share: sgemm, the workspace, and a timed run. */
 #include "server/bench/task.h"
 
 #include "attn/blas.h"

@@ -67,10 +67,6 @@ attn_status srv_bench_task_share(srv_bench_task *task, size_t shared_bytes, attn
  * is not charged for the caches that another task left cold. Returns how the work ended. */
 attn_status srv_bench_task_run(srv_bench_task *task, srv_executor *executor, bool record);
 
-/* Largest error of sampled rows against float64, over the largest |v|, in what the task last wrote;
- * only for exact with no mask but a causal one and heads == kv_heads. NaN without memory. */
-double srv_bench_task_error(const srv_bench_task *task);
-
 /* The instruction set of the kernel that sgemm runs, as far as its name tells; else scalar. */
 attn_isa srv_bench_sgemm_isa(void);
 

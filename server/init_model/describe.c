@@ -3,32 +3,32 @@
 
 /* The backend's own keys, each with the comma before it. In a stack "norm" would be the layer's,
  * and hybrid has Mamba's sizes from beside it or from the tensors. */
-static void add_params(srv_text *text, const srv_init_options *o, srv_init_backend backend)
+static void add_params(srv_text *text, const srv_init_options *o, attn_backend backend)
 {
     switch (backend) {
-    case SRV_INIT_WINDOW:
-    case SRV_INIT_HYBRID:
+    case ATTN_BACKEND_WINDOW:
+    case ATTN_BACKEND_HYBRID:
         srv_text_format(text, ", \"window\": %lld", (long long)o->window);
         break;
-    case SRV_INIT_SPARSE:
+    case ATTN_BACKEND_SPARSE:
         srv_text_string(text, ", \"pattern\": \"strided\"");
         break;
-    case SRV_INIT_LINFORMER:
+    case ATTN_BACKEND_LINFORMER:
         srv_text_format(text, ", \"k\": %lld, \"seq_len\": %lld", (long long)o->k,
                         (long long)o->seq_len);
         break;
-    case SRV_INIT_PERFORMER:
+    case ATTN_BACKEND_PERFORMER:
         srv_text_format(text, ", \"features\": %lld, \"seed\": %lld", (long long)o->features,
                         (long long)o->seed);
         break;
-    case SRV_INIT_MAMBA:
+    case ATTN_BACKEND_MAMBA:
         srv_text_format(text,
                         ", \"d_state\": %d, \"d_conv\": %d, \"expand\": %d, \"dt_rank\": %lld",
                         ATTN_UNTRAINED_D_STATE, ATTN_UNTRAINED_D_CONV, ATTN_UNTRAINED_EXPAND,
                         (long long)attn_untrained_dt_rank(o->dim));
         break;
-    case SRV_INIT_EXACT:
-    case SRV_INIT_BACKENDS:
+    case ATTN_BACKEND_EXACT:
+    case ATTN_BACKENDS:
         break;
     }
 }
@@ -37,9 +37,9 @@ static void add_backends(srv_text *text, const srv_init_options *o)
 {
     srv_text_string(text, "  \"backends\": {");
     for (int i = 0; i < o->backends.count; i++) {
-        srv_init_backend backend = o->backends.value[i];
+        attn_backend backend = o->backends.value[i];
         srv_text_format(text, "%s\n    \"%s\": {\"trained\": false", i ? "," : "",
-                        srv_init_backend_name(backend));
+                        attn_backend_names[backend]);
         add_params(text, o, backend);
         srv_text_string(text, "}");
     }
@@ -53,9 +53,9 @@ static void add_layers(srv_text *text, const srv_init_options *o)
                           "  \"final_norm\": \"none\",\n"
                           "  \"layers\": [");
     for (int i = 0; i < o->layers; i++) {
-        srv_init_backend mixer = o->backends.value[i % o->backends.count];
+        attn_backend mixer = o->backends.value[i % o->backends.count];
         srv_text_format(text, "%s\n    {\"mixer\": \"%s\", \"trained\": false", i ? "," : "",
-                        srv_init_backend_name(mixer));
+                        attn_backend_names[mixer]);
         add_params(text, o, mixer);
         srv_text_string(text, "}");
     }

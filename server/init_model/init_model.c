@@ -70,7 +70,7 @@ static attn_status list_tensors(writer *w, attn_error *error)
                                 .stack = o->layers > 1,
                                 .mixers = o->layers > 1 ? o->backends.count : 1};
     for (int i = 0; i < o->backends.count; i++)
-        spec.parts[i % spec.mixers] |= srv_init_backend_parts(o->backends.value[i]);
+        spec.parts[i % spec.mixers] |= attn_backend_parts(o->backends.value[i]);
     w->tensors = attn_untrained_open(&spec, error);
     return w->tensors ? ATTN_OK : error->status;
 }

@@ -6,28 +6,9 @@
 
 #include <string.h>
 
-static const struct {
-    const char *name;
-    unsigned parts;
-} backends[] = {
-#define BACKEND(code, name, parts) {name, parts},
-#include "server/init_model/backends.def"
-#undef BACKEND
-};
-
 static const char *backend_at(int index)
 {
-    return index < SRV_INIT_BACKENDS ? backends[index].name : NULL;
-}
-
-const char *srv_init_backend_name(srv_init_backend backend)
-{
-    return backends[backend].name;
-}
-
-unsigned srv_init_backend_parts(srv_init_backend backend)
-{
-    return backends[backend].parts;
+    return attn_backend_names[index];
 }
 
 static attn_status read_names(const srv_flags *flags, const srv_flag *flag, const char *list,
@@ -37,10 +18,8 @@ static attn_status read_names(const srv_flags *flags, const srv_flag *flag, cons
     char item[64];
     names->count = 0;
     while (srv_flag_next_item(&list, item)) {
-        int found = 0;
-        while (found < SRV_INIT_BACKENDS && strcmp(item, backends[found].name) != 0)
-            found++;
-        if (found == SRV_INIT_BACKENDS)
+        attn_backend backend;
+        if (!attn_backend_find(item, &backend))
             return attn_error_set(error, ATTN_INVALID, flag->name,
                                   "%s: unknown backend \"%.40s\"; the nearest is \"%s\"",
                                   flags->command, item, srv_nearest(item, backend_at));
@@ -48,7 +27,7 @@ static attn_status read_names(const srv_flags *flags, const srv_flag *flag, cons
             return attn_error_set(error, ATTN_INVALID, flag->name,
                                   "%s: --backends has more than %d values", flags->command,
                                   ATTN_UNTRAINED_MIXERS_MAX);
-        names->value[names->count++] = (srv_init_backend)found;
+        names->value[names->count++] = backend;
     }
     return ATTN_OK;
 }
@@ -93,7 +72,7 @@ static const char *name_at(int index)
 
 static const srv_flags init_flags = {"init-model", FLAGS, list, name_at};
 
-static bool lists(const srv_init_NAMES *names, srv_init_backend backend, int before)
+static bool lists(const srv_init_NAMES *names, attn_backend backend, int before)
 {
     for (int i = 0; i < before; i++)
         if (names->value[i] == backend)
@@ -112,12 +91,12 @@ static void fill_in(srv_init_options *o)
     if (o->backends.count > 0)
         return;
     if (stack) {
-        o->backends = (srv_init_NAMES){2, {SRV_INIT_MAMBA, SRV_INIT_WINDOW}};
+        o->backends = (srv_init_NAMES){2, {ATTN_BACKEND_MAMBA, ATTN_BACKEND_WINDOW}};
         return;
     }
-    for (int b = 0; b < SRV_INIT_BACKENDS; b++)
-        if (b != SRV_INIT_LINFORMER || o->causal != SRV_INIT_ALWAYS)
-            o->backends.value[o->backends.count++] = (srv_init_backend)b;
+    for (int b = 0; b < ATTN_BACKENDS; b++)
+        if (b != ATTN_BACKEND_LINFORMER || o->causal != SRV_INIT_ALWAYS)
+            o->backends.value[o->backends.count++] = (attn_backend)b;
 }
 
 static attn_status check_sizes(const srv_init_options *o, attn_error *error)
@@ -143,11 +122,11 @@ static attn_status check_backends(const srv_init_options *o, attn_error *error)
 {
     const srv_init_NAMES *names = &o->backends;
     bool stack = o->layers > 1;
-    if (o->causal == SRV_INIT_ALWAYS && lists(names, SRV_INIT_LINFORMER, names->count))
+    if (o->causal == SRV_INIT_ALWAYS && lists(names, ATTN_BACKEND_LINFORMER, names->count))
         return attn_error_set(error, ATTN_INVALID, "backends",
                               "init-model: linformer has no causal form; leave it out of "
                               "--backends, or say --causal false");
-    if (stack && lists(names, SRV_INIT_HYBRID, names->count))
+    if (stack && lists(names, ATTN_BACKEND_HYBRID, names->count))
         return attn_error_set(error, ATTN_INVALID, "backends",
                               "init-model: in a stack hybrid is two layers; say mamba,window in "
                               "--backends");
@@ -160,7 +139,7 @@ static attn_status check_backends(const srv_init_options *o, attn_error *error)
             return attn_error_set(error, ATTN_INVALID, "backends",
                                   "init-model: --backends lists %s twice; of a single layer each "
                                   "is there once",
-                                  backends[names->value[i]].name);
+                                  attn_backend_names[names->value[i]]);
     return ATTN_OK;
 }
 

@@ -9,20 +9,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef enum srv_init_backend {
-#define BACKEND(code, name, parts) SRV_INIT_##code,
-#include "server/init_model/backends.def"
-#undef BACKEND
-    SRV_INIT_BACKENDS
-} srv_init_backend;
-
-/* "exact", ..., and the attn_untrained parts that it runs on. */
-const char *srv_init_backend_name(srv_init_backend backend);
-unsigned srv_init_backend_parts(srv_init_backend backend);
-
 typedef struct srv_init_NAMES {
     int count; /* 1 or more, once read */
-    srv_init_backend value[ATTN_UNTRAINED_MIXERS_MAX];
+    attn_backend value[ATTN_UNTRAINED_MIXERS_MAX];
 } srv_init_NAMES;
 
 typedef enum srv_init_CAUSAL {

@@ -13,9 +13,7 @@ static void print_window(srv_text *t, const attn_mix_params *p)
 /* A stride of 0 is the square root of a length that only a request tells. */
 static void print_sparse(srv_text *t, const attn_mix_params *p)
 {
-    static const char *const patterns[] = {
-        [ATTN_STRIDED] = "strided", [ATTN_FIXED] = "fixed", [ATTN_LOCAL] = "local"};
-    srv_text_format(t, "\"pattern\": \"%s\", \"stride\": ", patterns[p->pattern]);
+    srv_text_format(t, "\"pattern\": \"%s\", \"stride\": ", attn_pattern_names[p->pattern]);
     if (p->stride)
         srv_text_int(t, p->stride);
     else
@@ -26,11 +24,11 @@ static void print_sparse(srv_text *t, const attn_mix_params *p)
 
 static void print_linformer(srv_text *t, const attn_mix_params *p)
 {
-    static const char *const projections[] = {
-        [ATTN_MEAN] = "mean", [ATTN_GAUSSIAN] = "gaussian", [ATTN_GIVEN] = "given"};
+    const char *projection =
+        p->projection == ATTN_GIVEN ? "given" : attn_projection_names[p->projection];
     srv_text_string(t, "\"k\": ");
     srv_text_int(t, p->k);
-    srv_text_format(t, ", \"projection\": \"%s\"", projections[p->projection]);
+    srv_text_format(t, ", \"projection\": \"%s\"", projection);
     if (p->projection != ATTN_GAUSSIAN)
         return;
     srv_text_string(t, ", \"seed\": ");
@@ -39,11 +37,10 @@ static void print_linformer(srv_text *t, const attn_mix_params *p)
 
 static void print_performer(srv_text *t, const attn_mix_params *p)
 {
-    static const char *const norms[] = {[ATTN_NORM_CHI] = "chi", [ATTN_NORM_SQRT] = "sqrt"};
     srv_text_string(t, "\"features\": ");
     srv_text_int(t, p->features);
     srv_text_format(t, ", \"orthogonal\": %s, \"norm\": \"%s\", \"seed\": ",
-                    p->orthogonal ? "true" : "false", norms[p->norm]);
+                    p->orthogonal ? "true" : "false", attn_norm_names[p->norm]);
     srv_text_int(t, (int64_t)p->seed);
 }
 

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 import numpy as np
@@ -225,3 +226,22 @@ def decode(output):
 def as_float32(numbers):
     """Rounded to float32, held as float64 so that differences are not rounded again."""
     return np.array(numbers, dtype=np.float32).astype(np.float64)
+
+
+def at_once(ask, starts):
+    """Call ask(start, wrong) on a thread for each; what they put into wrong, and their exceptions,
+    which would otherwise be printed and forgotten."""
+    wrong = []
+
+    def run(start):
+        try:
+            ask(start, wrong)
+        except Exception as error:  # pylint: disable=broad-except
+            wrong.append((start, repr(error)))
+
+    threads = [threading.Thread(target=run, args=(start,)) for start in starts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return wrong

@@ -1,7 +1,6 @@
 """An answer's bytes depend on the request alone: not on the number of workers, nor on the load."""
 
 import json
-import threading
 import unittest
 
 import client
@@ -46,28 +45,15 @@ class Determinism(unittest.TestCase):
     def test_concurrent_load(self):
         daemon = client.shared()
         wanted = {body: output_text(daemon.post("/v1/attend", body)) for body in bodies()}
-        wrong = []
 
-        def ask(start):
+        def ask(start, wrong):
             order = list(wanted)
             for i in range(10):
                 body = order[(start + i) % len(order)]
                 if output_text(daemon.post("/v1/attend", body)) != wanted[body]:
                     wrong.append((start, i))
 
-        threads = [threading.Thread(target=self.reporting, args=(ask, i, wrong)) for i in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(wrong, [])
-
-    def reporting(self, ask, start, wrong):
-        """A thread's exception would otherwise be printed and forgotten."""
-        try:
-            ask(start)
-        except Exception as error:  # pylint: disable=broad-except
-            wrong.append((start, repr(error)))
+        self.assertEqual(client.at_once(ask, range(8)), [])
 
     def test_a_row_does_not_depend_on_its_batch(self):
         daemon = client.shared()

@@ -1,7 +1,6 @@
 """Models at sizes that no tile divides, on every instruction set, and under load."""
 
 import itertools
-import threading
 
 import client
 import model_reference as models
@@ -102,24 +101,10 @@ class Sizes(ModelCase):
         bodies = [{"model": name, "input": client.tensor(self.input_of(name, 2, 60)), **fields}
                   for name in self.MODELS if name != "stack" for fields in ({}, {"adapter": "one"})]
         alone = [output_text(self.daemon.post("/v1/attend", body)) for body in bodies]
-        wrong = []
 
-        def ask(start):
+        def ask(start, wrong):
             for i in (np.arange(2 * len(bodies)) + start) % len(bodies):
                 if output_text(self.daemon.post("/v1/attend", bodies[i])) != alone[i]:
                     wrong.append((start, bodies[i]["model"]))
 
-        threads = [threading.Thread(target=self.reporting, args=(ask, i, wrong))
-                   for i in range(0, len(bodies), 3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(wrong, [])
-
-    def reporting(self, ask, start, wrong):
-        """A thread's exception would otherwise be printed and forgotten."""
-        try:
-            ask(start)
-        except Exception as error:  # pylint: disable=broad-except
-            wrong.append((start, repr(error)))
+        self.assertEqual(client.at_once(ask, range(0, len(bodies), 3)), [])

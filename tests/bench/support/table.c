@@ -1,3 +1,4 @@
+/* Rates beside each other, a line a floor. */
 #include "tests/bench/support/table.h"
 
 #include "attn/blas.h"
@@ -58,16 +59,4 @@ void bench_print_task(const srv_bench_task *task, const char *remark)
 {
     print_rate(task);
     printf("%s\n", remark);
-}
-
-void bench_print_errors_head(void)
-{
-    printf("\n%-46s %7s  %5s\n", "unit-normal q, k, v: error / max |v|", "", "floor");
-}
-
-void bench_print_error(const srv_bench_task *task)
-{
-    const double most = 1e-6;
-    double error = srv_bench_task_error(task);
-    printf("%-46s %7.1e  %.0e  %s\n", task->label, error, most, error <= most ? "ok" : "MISSED");
 }

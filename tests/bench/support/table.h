@@ -19,8 +19,4 @@ void bench_print_line(const bench_line *line);
 /* A task by itself, with a remark behind. */
 void bench_print_task(const srv_bench_task *task, const char *remark);
 
-/* Errors on unit-normal arrays against the floor of 1e-6. */
-void bench_print_errors_head(void);
-void bench_print_error(const srv_bench_task *task);
-
 #endif
