@@ -62,7 +62,8 @@ struct srv_job {
      * run() said of the lowest tile that failed, which does not depend on the number of workers. */
     attn_status status;
     int64_t started_ns; /* CLOCK_MONOTONIC when the first tile was handed out; 0: none was */
-    int64_t busy_ns; /* processor time that its tiles took, summed over workers; next() reads it too */
+    int64_t
+        busy_ns; /* processor time that its tiles took, summed over workers; next() reads it too */
     size_t
         workspace_bytes; /* measured: the scratch peaks of all the workers that took part, summed */
 

@@ -50,7 +50,8 @@ class Deadlines(RouteCase):
 
     def infeasible(self, answer, times):
         """Refused with what would do: the fastest of all, and how long it takes."""
-        fastest = min(times, key=times.get)
+        # More than one, where they differ by less than is printed.
+        fastest = tuple(name for name in times if times[name] == min(times.values()))
         error = self.check_error(answer, 422, ["infeasible"], ["deadline_ms", fastest])
         self.assertEqual(error["param"], "hints.deadline_ms")
 
