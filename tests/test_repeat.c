@@ -27,13 +27,11 @@ static attn_phase phase_of(const attn_step *step, int phase)
     return (attn_phase){"mark", TILES, m->tile_ns * (phase + 1)};
 }
 
-static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                       attn_arena *scratch)
+static attn_status run(const attn_step *step, const attn_step_tile *tile)
 {
+    const attn_frame *frame = tile->frame;
     (void)step;
-    (void)phase;
-    (void)scratch;
-    frame->data[ATTN_ARRAY_OUT][tile] += 1;
+    frame->data[ATTN_ARRAY_OUT][tile->index] += 1;
     frame->data[ATTN_ARRAY_OUT][COLUMNS - 1] = (float)frame->row;
     frame->data[ATTN_ARRAY_INPUT][0] += 1;
     return ATTN_OK;

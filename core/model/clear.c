@@ -13,13 +13,7 @@ typedef struct clear {
     const int64_t *lengths;
     attn_region x;
     int64_t batch, n, columns;
-    double tile_ns;
 } clear;
-
-static const clear *of_step(const attn_step *step)
-{
-    return (const clear *)(const void *)step;
-}
 
 static int64_t tiles_a_sequence(const clear *c)
 {
@@ -35,28 +29,19 @@ static double cleared_rows(const clear *c)
     return rows;
 }
 
-static attn_phase phase_of(const attn_step *step, int phase)
+static attn_status run(const attn_step *step, const attn_step_tile *tile)
 {
-    const clear *c = of_step(step);
-    (void)phase;
-    return (attn_phase){"clear", c->batch * tiles_a_sequence(c), c->tile_ns};
-}
-
-static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                       attn_arena *scratch)
-{
-    const clear *c = of_step(step);
-    int64_t b = tile / tiles_a_sequence(c), first = tile % tiles_a_sequence(c) * ROWS;
+    const clear *c = (const void *)step;
+    int64_t b = tile->index / tiles_a_sequence(c);
+    int64_t first = tile->index % tiles_a_sequence(c) * ROWS;
     int64_t end = first + ROWS < c->n ? first + ROWS : c->n;
-    attn_view x = attn_region_view(c->x, frame);
-    (void)phase;
-    (void)scratch;
+    attn_view x = attn_region_view(c->x, tile->frame);
     for (int64_t i = first > c->lengths[b] ? first : c->lengths[b]; i < end; i++)
         memset(attn_view_row(x, b, 0, i), 0, (size_t)c->columns * sizeof(float));
     return ATTN_OK;
 }
 
-static const attn_step_kind kind = {.phase = phase_of, .run = run};
+static const attn_step_kind kind = {.run = run};
 
 attn_status attn_clear_add(attn_program *program, const attn_rates *rates, const int64_t *lengths,
                            attn_region x, int64_t batch, int64_t n, int64_t columns,
@@ -70,7 +55,9 @@ attn_status attn_clear_add(attn_program *program, const attn_rates *rates, const
     c->batch = batch;
     c->n = n;
     c->columns = columns;
-    double tiles = (double)(batch * tiles_a_sequence(c));
-    c->tile_ns = (cleared_rows(c) / tiles + 1) * (double)columns * rates->copy_float_ns;
+    int64_t tiles = batch * tiles_a_sequence(c);
+    double rows_a_tile = cleared_rows(c) / (double)tiles + 1;
+    c->step.phase =
+        (attn_phase){"clear", tiles, rows_a_tile * (double)columns * rates->copy_float_ns};
     return ATTN_OK;
 }

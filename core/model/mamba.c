@@ -34,19 +34,7 @@ typedef struct recurrence {
     attn_mask mask;
     int64_t batch, n;
     int64_t from, count; /* positions of this chunk, from the frame's row on */
-    attn_phase phase;
 } recurrence;
-
-static const recurrence *of_step(const attn_step *step)
-{
-    return (const recurrence *)(const void *)step;
-}
-
-static attn_phase phase_of(const attn_step *step, int phase)
-{
-    (void)phase;
-    return of_step(step)->phase;
-}
 
 /* Position at which the chunk begins. */
 static int64_t start_of(const recurrence *r, const attn_frame *frame)
@@ -65,11 +53,12 @@ static int64_t ranges(const attn_mamba *mamba)
     return (mamba->inner + TILE_CHANNELS - 1) / TILE_CHANNELS;
 }
 
-static span span_of(const recurrence *r, const attn_frame *frame, int64_t tile)
+static span span_of(const recurrence *r, const attn_step_tile *tile)
 {
-    span s = {.b = tile / ranges(r->mamba), .first = tile % ranges(r->mamba) * TILE_CHANNELS};
+    span s = {.b = tile->index / ranges(r->mamba),
+              .first = tile->index % ranges(r->mamba) * TILE_CHANNELS};
     s.last = s.first + TILE_CHANNELS < r->mamba->inner ? s.first + TILE_CHANNELS : r->mamba->inner;
-    int64_t left = r->mask.lengths ? r->mask.lengths[s.b] - start_of(r, frame) : r->count;
+    int64_t left = r->mask.lengths ? r->mask.lengths[s.b] - start_of(r, tile->frame) : r->count;
     s.count = left < 0 ? 0 : left < r->count ? left : r->count;
     return s;
 }
@@ -86,16 +75,14 @@ static void clear(float *rows, ptrdiff_t stride, int64_t count, const span *s)
         memset(rows + i * stride + s->first, 0, (size_t)(s->last - s->first) * sizeof *rows);
 }
 
-static attn_status convolve(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                            attn_arena *scratch)
+static attn_status convolve(const attn_step *step, const attn_step_tile *tile)
 {
-    const recurrence *r = of_step(step);
+    const recurrence *r = (const void *)step;
+    const attn_frame *frame = tile->frame;
     const attn_mamba *m = r->mamba;
-    span s = span_of(r, frame, tile);
+    span s = span_of(r, tile);
     float *x = rows_of(r->at.x, frame, s.b), *history = rows_of(r->at.history, frame, s.b);
     const uint8_t *mask = r->mask.key_mask;
-    (void)phase;
-    (void)scratch;
     if (start_of(r, frame) == 0)
         clear(history, r->at.history.row, m->taps - 1, &s);
     const attn_conv conv = {
@@ -115,17 +102,15 @@ static attn_status convolve(const attn_step *step, const attn_frame *frame, int 
     return ATTN_OK;
 }
 
-static attn_status scan(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                        attn_arena *scratch)
+static attn_status scan(const attn_step *step, const attn_step_tile *tile)
 {
-    const recurrence *r = of_step(step);
+    const recurrence *r = (const void *)step;
+    const attn_frame *frame = tile->frame;
     const attn_mamba *m = r->mamba;
-    span s = span_of(r, frame, tile);
+    span s = span_of(r, tile);
     float *selected = rows_of(r->at.selected, frame, s.b),
           *state = rows_of(r->at.state, frame, s.b);
     float *y = rows_of(r->at.dt, frame, s.b);
-    (void)phase;
-    (void)scratch;
     if (start_of(r, frame) == 0) {
         size_t from = attn_scan_floats(s.first, (int)m->states);
         size_t end = attn_scan_floats(s.last, (int)m->states);
@@ -158,8 +143,8 @@ static attn_status scan(const attn_step *step, const attn_frame *frame, int phas
     return ATTN_OK;
 }
 
-static const attn_step_kind convolve_kind = {.phase = phase_of, .run = convolve};
-static const attn_step_kind scan_kind = {.phase = phase_of, .run = scan};
+static const attn_step_kind convolve_kind = {.run = convolve};
+static const attn_step_kind scan_kind = {.run = scan};
 
 static attn_status open_workspace(attn_program *program, const attn_mamba *m, const attn_site *site,
                                   workspace *at, attn_error *error)
@@ -194,9 +179,9 @@ static attn_status add_recurrence(attn_program *program, const attn_step_kind *k
     attn_step step = r->step;
     *r = *like;
     r->step = step;
-    r->phase = (attn_phase){.name = name, .tiles = like->batch * ranges(like->mamba)};
+    r->step.phase = (attn_phase){.name = name, .tiles = like->batch * ranges(like->mamba)};
     double numbers = (double)(like->batch * like->count * like->mamba->inner);
-    r->phase.tile_ns = numbers * channel_ns / (double)r->phase.tiles;
+    r->step.phase.tile_ns = numbers * channel_ns / (double)r->step.phase.tiles;
     return ATTN_OK;
 }
 

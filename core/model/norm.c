@@ -16,13 +16,7 @@ typedef struct norm_step {
     attn_extent extent;
     int64_t columns;
     int64_t rows_a_tile, tiles_a_sequence;
-    double tile_ns;
 } norm_step;
-
-static const norm_step *of_step(const attn_step *step)
-{
-    return (const norm_step *)(const void *)step;
-}
 
 /* Eight sums at once: one alone would wait for each addition, and these are vectors. */
 static double sum_of(const float *x, int64_t count, double mean, bool squares)
@@ -57,28 +51,19 @@ static void normalize(const attn_row_norm *norm, const float *x, float *y, int64
     }
 }
 
-static attn_phase phase_of(const attn_step *step, int phase)
+static attn_status run(const attn_step *step, const attn_step_tile *tile)
 {
-    const norm_step *s = of_step(step);
-    (void)phase;
-    return (attn_phase){"normalize", s->extent.batch * s->tiles_a_sequence, s->tile_ns};
-}
-
-static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                       attn_arena *scratch)
-{
-    const norm_step *s = of_step(step);
-    int64_t b = tile / s->tiles_a_sequence, row = tile % s->tiles_a_sequence * s->rows_a_tile;
+    const norm_step *s = (const void *)step;
+    int64_t b = tile->index / s->tiles_a_sequence;
+    int64_t row = tile->index % s->tiles_a_sequence * s->rows_a_tile;
     int64_t end = row + s->rows_a_tile < s->extent.rows ? row + s->rows_a_tile : s->extent.rows;
-    attn_view x = attn_region_view(s->x, frame), y = attn_region_view(s->y, frame);
-    (void)phase;
-    (void)scratch;
+    attn_view x = attn_region_view(s->x, tile->frame), y = attn_region_view(s->y, tile->frame);
     for (; row < end; row++)
         normalize(&s->norm, attn_view_row(x, b, 0, row), attn_view_row(y, b, 0, row), s->columns);
     return ATTN_OK;
 }
 
-static const attn_step_kind kind = {.phase = phase_of, .run = run};
+static const attn_step_kind kind = {.run = run};
 
 attn_status attn_row_norm_add(attn_program *program, const attn_rates *rates,
                               const attn_row_norm *norm, attn_region x, attn_region y,
@@ -97,7 +82,8 @@ attn_status attn_row_norm_add(attn_program *program, const attn_rates *rates,
     s->tiles_a_sequence = (extent.rows + s->rows_a_tile - 1) / s->rows_a_tile;
     /* Each float is read for the mean, if there is one, for the variance, and to be changed. */
     int passes = norm->kind == ATTN_NORMALIZATION_LAYER ? 3 : 2;
-    s->tile_ns = passes * (double)(extent.rows * columns) / (double)s->tiles_a_sequence *
-                 rates->norm_float_ns;
+    double floats_a_tile = (double)(extent.rows * columns) / (double)s->tiles_a_sequence;
+    s->step.phase = (attn_phase){"normalize", extent.batch * s->tiles_a_sequence,
+                                 passes * floats_a_tile * rates->norm_float_ns};
     return ATTN_OK;
 }

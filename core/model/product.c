@@ -40,13 +40,7 @@ typedef struct product_step {
     const attn_elementwise_kernels *elementwise;
     int count;
     part parts[ATTN_PRODUCTS_MAX];
-    attn_phase phase;
 } product_step;
-
-static const product_step *of_step(const attn_step *step)
-{
-    return (const product_step *)(const void *)step;
-}
 
 static int64_t blocks(int64_t count, int64_t size)
 {
@@ -134,34 +128,28 @@ static void run_block(const product_step *s, const part *p, const attn_frame *fr
                    row_of(product->y, frame, at, r), at);
 }
 
-static attn_phase phase_of(const attn_step *step, int phase)
+static attn_status run(const attn_step *step, const attn_step_tile *tile)
 {
-    (void)phase;
-    return of_step(step)->phase;
-}
-
-static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                       attn_arena *scratch)
-{
-    const product_step *s = of_step(step);
+    const product_step *s = (const void *)step;
     const part *p = s->parts;
-    float *widened = step->scratch_bytes ? attn_arena_take(scratch, step->scratch_bytes) : NULL;
-    (void)phase;
+    int64_t index = tile->index;
+    float *widened =
+        step->scratch_bytes ? attn_arena_take(tile->scratch, step->scratch_bytes) : NULL;
     if (step->scratch_bytes && !widened)
         return ATTN_NO_MEMORY;
-    while (tile >= p->tiles)
-        tile -= p++->tiles;
+    while (index >= p->tiles)
+        index -= p++->tiles;
     int64_t out = p->product.linear.weight.rows, across = blocks(out, p->columns);
-    int64_t down = blocks(s->extent.rows, s->block_rows), strip = tile / across;
+    int64_t down = blocks(s->extent.rows, s->block_rows), strip = index / across;
     block at = {.b = strip / down, .row = strip % down * s->block_rows};
-    at.column = tile % across * p->columns;
+    at.column = index % across * p->columns;
     at.rows = s->extent.rows - at.row < s->block_rows ? s->extent.rows - at.row : s->block_rows;
     at.columns = out - at.column < p->columns ? out - at.column : p->columns;
-    run_block(s, p, frame, &at, widened);
+    run_block(s, p, tile->frame, &at, widened);
     return ATTN_OK;
 }
 
-static const attn_step_kind kind = {.phase = phase_of, .run = run};
+static const attn_step_kind kind = {.run = run};
 
 /* One block, or an even number of about the same size: of few tiles none is small, and none is left
  * over for which all other workers wait. */
@@ -222,7 +210,7 @@ static double open_part(product_step *s, const attn_rates *rates, part *p)
     size_t bytes = widened_bytes(w, p->columns), low_rank = widened_bytes(&p->b, p->columns);
     bytes = bytes > low_rank ? bytes : low_rank;
     s->step.scratch_bytes = bytes > s->step.scratch_bytes ? bytes : s->step.scratch_bytes;
-    s->phase.tiles += p->tiles;
+    s->step.phase.tiles += p->tiles;
     s->step.flops += 2.0 * (double)s->extent.batch * (double)s->extent.rows * (double)w->rows *
                      (double)(w->columns + p->b.columns);
     double numbers = (double)s->extent.batch * (double)s->extent.rows * (double)w->rows;
@@ -244,13 +232,13 @@ static attn_status add_step(attn_program *program, const attn_machine *machine, 
     s->elementwise = attn_kernels_find(machine->isa)->elementwise;
     s->block_rows = block_size(extent.rows, MOST_BLOCK_ROWS);
     s->count = count;
-    s->phase.name = "project";
+    s->step.phase.name = "project";
     for (int i = 0; i < count; i++) {
         s->parts[i] = parts[i];
         ns += open_part(s, &machine->rates, &s->parts[i]);
     }
     s->step.scratch_bytes = attn_arena_round(s->step.scratch_bytes);
-    s->phase.tile_ns = ns / (double)s->phase.tiles;
+    s->step.phase.tile_ns = ns / (double)s->step.phase.tiles;
     return ATTN_OK;
 }
 

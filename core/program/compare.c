@@ -11,22 +11,9 @@ typedef struct compare {
     attn_samples samples;
     int64_t heads, columns;
     attn_region exact, answer;
-    int64_t rows_a_tile, tiles; /* a row here is one head's of one sample */
-    size_t sums;                /* offset in floats: a pair of doubles a tile */
-    double tile_ns;
+    int64_t rows_a_tile; /* a row here is one head's of one sample */
+    size_t sums;         /* offset in floats: a pair of doubles a tile */
 } compare;
-
-static const compare *of_step(const attn_step *step)
-{
-    return (const compare *)(const void *)step;
-}
-
-static attn_phase phase_of(const attn_step *step, int phase)
-{
-    const compare *c = of_step(step);
-    (void)phase;
-    return (attn_phase){"compare", c->tiles, c->tile_ns};
-}
 
 static void add_row(const float *exact, const float *answer, int64_t columns, double sums[2])
 {
@@ -37,18 +24,17 @@ static void add_row(const float *exact, const float *answer, int64_t columns, do
     }
 }
 
-static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                       attn_arena *scratch)
+static attn_status run(const attn_step *step, const attn_step_tile *tile)
 {
-    const compare *c = of_step(step);
-    attn_view exact = attn_region_view(c->exact, frame);
-    attn_view answer = attn_region_view(c->answer, frame);
-    double *sums = (double *)(void *)(frame->data[ATTN_ARRAY_SHARED] + c->sums) + 2 * tile;
-    int64_t end = (tile + 1) * c->rows_a_tile, rows = c->samples.count * c->heads;
-    (void)phase;
-    (void)scratch;
+    const compare *c = (const void *)step;
+    attn_view exact = attn_region_view(c->exact, tile->frame);
+    attn_view answer = attn_region_view(c->answer, tile->frame);
+    float *shared = tile->frame->data[ATTN_ARRAY_SHARED];
+    double *sums = (double *)(void *)(shared + c->sums) + 2 * tile->index;
+    int64_t row = tile->index * c->rows_a_tile, end = row + c->rows_a_tile;
+    int64_t rows = c->samples.count * c->heads;
     sums[0] = sums[1] = 0;
-    for (int64_t row = tile * c->rows_a_tile; row < end && row < rows; row++) {
+    for (; row < end && row < rows; row++) {
         int64_t s = row / c->heads, h = row % c->heads;
         add_row(attn_view_row(exact, 0, h, s),
                 attn_view_row(answer, c->samples.at[s].b, h, c->samples.at[s].i), c->columns, sums);
@@ -56,7 +42,7 @@ static attn_status run(const attn_step *step, const attn_frame *frame, int phase
     return ATTN_OK;
 }
 
-static const attn_step_kind kind = {.phase = phase_of, .run = run};
+static const attn_step_kind kind = {.run = run};
 
 attn_status attn_compare_add(attn_program *program, const attn_rates *rates,
                              const attn_samples *samples, int64_t heads, int64_t columns,
@@ -74,8 +60,8 @@ attn_status attn_compare_add(attn_program *program, const attn_rates *rates,
     c->exact = exact;
     c->answer = answer;
     c->rows_a_tile = rows_a_tile;
-    c->tiles = tiles;
-    c->tile_ns = (double)(samples->count * heads * columns) / (double)tiles * rates->norm_float_ns;
+    double floats_a_tile = (double)(samples->count * heads * columns) / (double)tiles;
+    c->step.phase = (attn_phase){"compare", tiles, floats_a_tile * rates->norm_float_ns};
     attn_status status = attn_program_take(program, floats, &c->sums, error);
     attn_program_set_deviation(program, samples->count, tiles, c->sums);
     return status;

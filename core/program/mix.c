@@ -18,18 +18,17 @@ static attn_phase phase_of(const attn_step *step, int phase)
     return of_step(step)->plan.phases[phase];
 }
 
-static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                       attn_arena *scratch)
+static attn_status run(const attn_step *step, const attn_step_tile *tile)
 {
     const mix *m = of_step(step);
     const attn_mix_io io = {
-        .q = attn_region_view(m->regions.q, frame),
-        .k = attn_region_view(m->regions.k, frame),
-        .v = attn_region_view(m->regions.v, frame),
-        .out = attn_region_view(m->regions.out, frame),
-        .shared = m->plan.shared_bytes ? frame->data[ATTN_ARRAY_SHARED] + m->shared : NULL,
+        .q = attn_region_view(m->regions.q, tile->frame),
+        .k = attn_region_view(m->regions.k, tile->frame),
+        .v = attn_region_view(m->regions.v, tile->frame),
+        .out = attn_region_view(m->regions.out, tile->frame),
+        .shared = m->plan.shared_bytes ? tile->frame->data[ATTN_ARRAY_SHARED] + m->shared : NULL,
     };
-    return m->plan.mixer->run(&m->plan, &io, phase, tile, scratch);
+    return m->plan.mixer->run(&m->plan, &io, tile->phase, tile->index, tile->scratch);
 }
 
 static const attn_step_kind kind = {.phase = phase_of, .run = run};

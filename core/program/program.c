@@ -148,17 +148,24 @@ static const attn_step *step_at(const attn_program *program, int phase)
     return program->steps[low];
 }
 
+static attn_phase phase_of(const attn_step *step, int phase)
+{
+    return step->kind->phase ? step->kind->phase(step, phase) : step->phase;
+}
+
 attn_phase attn_program_phase(const attn_program *program, int phase)
 {
     const attn_step *step = step_at(program, phase);
-    return step->kind->phase(step, phase - step->first);
+    return phase_of(step, phase - step->first);
 }
 
 attn_status attn_program_run(const attn_program *program, const attn_frame *frame, int phase,
                              int64_t tile, attn_arena *scratch)
 {
     const attn_step *step = step_at(program, phase);
-    return step->kind->run(step, frame, phase - step->first, tile, scratch);
+    const attn_step_tile at = {
+        .frame = frame, .phase = phase - step->first, .index = tile, .scratch = scratch};
+    return step->kind->run(step, &at);
 }
 
 size_t attn_program_shared_bytes(const attn_program *program)
@@ -203,7 +210,7 @@ static double step_ns(const attn_step *step, int from, const attn_crew *crew)
         return step->kind->ns(step, from, crew);
     double total = 0;
     for (int p = from; p < step->phases; p++) {
-        attn_phase phase = step->kind->phase(step, p);
+        attn_phase phase = phase_of(step, p);
         total += attn_phase_ns(&phase, crew);
     }
     return total;

@@ -27,17 +27,16 @@ static attn_phase phase_of(const attn_step *step, int phase)
     return attn_program_phase(part, phase % attn_program_phases(part));
 }
 
-static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                       attn_arena *scratch)
+static attn_status run(const attn_step *step, const attn_step_tile *tile)
 {
     const repeat *r = of_step(step);
     int phases = attn_program_phases(r->part);
-    int64_t rows = phase / phases * r->rows;
-    attn_frame moved = *frame;
+    int64_t rows = tile->phase / phases * r->rows;
+    attn_frame moved = *tile->frame;
     moved.row += rows;
     moved.data[ATTN_ARRAY_INPUT] += rows * r->columns;
     moved.data[ATTN_ARRAY_OUT] += rows * r->columns;
-    return attn_program_run(r->part, &moved, phase % phases, tile, scratch);
+    return attn_program_run(r->part, &moved, tile->phase % phases, tile->index, tile->scratch);
 }
 
 static double ns(const attn_step *step, int from, const attn_crew *crew)

@@ -143,21 +143,21 @@ static attn_phase phase_of(const attn_step *step, int phase)
     return of_step(step)->plan.phases[phase];
 }
 
-static attn_status run(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                       attn_arena *scratch)
+static attn_status run(const attn_step *step, const attn_step_tile *tile)
 {
     const sample *s = of_step(step);
+    const attn_frame *frame = tile->frame;
     const attn_shape *shape = &s->plan.shape;
-    const group *g = &s->groups[tile % s->group_count];
-    int64_t h = tile / s->group_count, b = s->samples.at[g->first].b;
+    const group *g = &s->groups[tile->index % s->group_count];
+    int64_t h = tile->index / s->group_count, b = s->samples.at[g->first].b;
     int64_t kv_head = h / (shape->heads / shape->kv_heads);
     const uint8_t *key_mask = s->plan.params.mask.key_mask;
     size_t row_bytes = (size_t)shape->d * sizeof(float);
-    float *q = attn_arena_take(scratch, (size_t)g->count * row_bytes);
+    float *q = attn_arena_take(tile->scratch, (size_t)g->count * row_bytes);
     void *states = frame->data[ATTN_ARRAY_SHARED] + s->states;
     attn_view k = attn_region_view(s->regions.k, frame), v = attn_region_view(s->regions.v, frame);
     attn_view to = attn_region_view(s->to, frame), from = attn_region_view(s->regions.q, frame);
-    int64_t keys = s->plan.ranges.keys, begin = phase * keys;
+    int64_t keys = s->plan.ranges.keys, begin = tile->phase * keys;
     if (!q)
         return ATTN_NO_MEMORY;
     for (int r = 0; r < g->count; r++)
@@ -179,9 +179,9 @@ static attn_status run(const attn_step *step, const attn_frame *frame, int phase
         .key_mask = key_mask ? key_mask + b * shape->m : NULL,
         .state = (attn_row_state *)states + h * s->samples.count + g->first,
         .state_stride = 1,
-        .resume = phase > 0,
+        .resume = tile->phase > 0,
     };
-    return attend_group(s, g, begin, begin + keys, &rows, scratch);
+    return attend_group(s, g, begin, begin + keys, &rows, tile->scratch);
 }
 
 static const attn_step_kind kind = {.phase = phase_of, .run = run};

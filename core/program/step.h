@@ -8,20 +8,27 @@
 
 typedef struct attn_step attn_step;
 
+/* What a step is told of one of its tiles. */
+typedef struct attn_step_tile {
+    const attn_frame *frame;
+    int phase; /* of the step's */
+    int64_t index;
+    attn_arena *scratch; /* lends the step's scratch_bytes */
+} attn_step_tile;
+
 typedef struct attn_step_kind {
-    attn_phase (*phase)(const attn_step *step, int phase);
-    attn_status (*run)(const attn_step *step, const attn_frame *frame, int phase, int64_t tile,
-                       attn_arena *scratch);
-    double (*ns)(const attn_step *step, int from,
-                 const attn_crew *crew); /* of phases [from, end); NULL: they
-                                  are few enough to be added up */
-    void (*close)(attn_step *step);      /* what the step owns; NULL: nothing but its block */
+    attn_phase (*phase)(const attn_step *step, int phase); /* NULL: of the one, step->phase tells */
+    attn_status (*run)(const attn_step *step, const attn_step_tile *tile);
+    /* Time of phases [from, end). NULL: they are few enough to be added up. */
+    double (*ns)(const attn_step *step, int from, const attn_crew *crew);
+    void (*close)(attn_step *step); /* what the step owns; NULL: nothing but its block */
 } attn_step_kind;
 
 /* The beginning of every step, which is one block of memory. */
 struct attn_step {
     const attn_step_kind *kind;
     int first, phases;    /* of the program's phases, those that are this step's */
+    attn_phase phase;     /* set by whoever appends it, unless the kind tells */
     size_t scratch_bytes; /* 0 unless whoever appends it says otherwise */
     double flops;         /* the same; see attn_program_flops */
 };
