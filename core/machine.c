@@ -1,4 +1,4 @@
-/* Look at the box: instruction set, cores, caches and memory.
+/* Look at the box: instruction set, cores and memory.
  *
  * Containers lie by omission: the number of CPUs online says nothing about affinity or the cgroup's
  * quota, and the amount of RAM nothing about the cgroup's limit, so all of them are asked and the
@@ -96,19 +96,10 @@ static size_t usable_memory(void)
     return bytes;
 }
 
-static size_t cache_bytes(int level_name)
-{
-    long bytes = sysconf(level_name);
-    return bytes > 0 ? (size_t)bytes : 0;
-}
-
 attn_status attn_machine_probe(attn_machine *machine, const char *isa, attn_error *error)
 {
     *machine = (attn_machine){
         .cores = usable_cores(),
-        .l1d_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE),
-        .l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE),
-        .l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE),
         .memory_bytes = usable_memory(),
         .rates = attn_rates_default(),
     };

@@ -182,11 +182,7 @@ static void decide(const srv_options *options)
     static srv_server server = {
         .workers = 2,
         .config = {.short_below = 4096, .long_above = 32768},
-        .machine = {.cores = 2,
-                    .l1d_bytes = 32 << 10,
-                    .l2_bytes = 1 << 20,
-                    .l3_bytes = 16 << 20,
-                    .memory_bytes = (size_t)1 << 33},
+        .machine = {.cores = 2, .memory_bytes = (size_t)1 << 33},
     };
     server.machine.rates = attn_rates_default();
     srv_call call;

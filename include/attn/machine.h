@@ -17,8 +17,7 @@ typedef enum attn_isa {
 
 typedef struct attn_machine {
     attn_isa isa;
-    int cores; /* usable: the smallest of online, affinity and the cgroup's quota */
-    size_t l1d_bytes, l2_bytes, l3_bytes;
+    int cores;           /* usable: the smallest of online, affinity and the cgroup's quota */
     size_t memory_bytes; /* the smaller of RAM and the cgroup's limit */
     attn_rates rates;    /* of one core */
     double tile_flops; /* work of a tile; 0: what the kernels think right, so that bits are the same

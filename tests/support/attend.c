@@ -20,13 +20,7 @@ attn_machine attend_machine(attn_isa isa, double flops_per_ns)
     attn_rates rates = attn_rates_default();
     if (flops_per_ns != 0)
         rates.attend_flop_ns = rates.product_flop_ns = 1 / flops_per_ns;
-    return (attn_machine){.isa = isa,
-                          .cores = 1,
-                          .l1d_bytes = 32 << 10,
-                          .l2_bytes = 1 << 20,
-                          .l3_bytes = 16 << 20,
-                          .memory_bytes = (size_t)1 << 30,
-                          .rates = rates};
+    return (attn_machine){.isa = isa, .cores = 1, .memory_bytes = (size_t)1 << 30, .rates = rates};
 }
 
 attn_machine attend_machine_for_ranges(attn_isa isa, const attn_shape *shape, int ranges)
