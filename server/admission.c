@@ -65,6 +65,11 @@ bool srv_admit_background(const srv_server *server, srv_problem *problem)
                   retry_after_s(server, load.remaining_ns));
 }
 
+size_t srv_countable_bytes(double bytes)
+{
+    return bytes < 0x1p60 ? (size_t)bytes : (size_t)1 << 60;
+}
+
 bool srv_admit_bytes(srv_server *server, srv_share *share, size_t bytes, const char *what,
                      srv_problem *problem)
 {

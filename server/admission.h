@@ -17,6 +17,9 @@ bool srv_admit_cost(const srv_server *server, srv_problem *problem);
  * memory, and they may wait for long. Any thread. */
 bool srv_admit_background(const srv_server *server, srv_problem *problem);
 
+/* A sum of bytes that may be more than any machine has, as a size that can be counted. */
+size_t srv_countable_bytes(double bytes);
+
 /* Make a request's share of the memory budget `bytes`. False, and 413 when that can never be, 429
  * when it cannot be now. `what` is what needs them. Any thread. */
 bool srv_admit_bytes(srv_server *server, srv_share *share, size_t bytes, const char *what,

@@ -93,7 +93,7 @@ static bool reserve(analyze *a)
                    (double)srv_source_bytes(a->intake.source) + (double)request->body_room;
     if (a->question.advise)
         bytes += srv_advice_bytes(&a->advice) + srv_report_advice_bound(a->advice.count);
-    size_t needed = bytes < 0x1p60 ? (size_t)bytes : (size_t)1 << 60;
+    size_t needed = srv_countable_bytes(bytes);
     srv_problem problem;
     return srv_admit_bytes(request->server, &request->share, needed, "the analysis", &problem) ||
            refuse(a, problem);

@@ -28,8 +28,7 @@ static bool reserve(srv_attend *a)
         bytes += (double)s->batch * (double)s->m;
     if (a->returns_output && request->wanted == SRV_FORMAT_JSON)
         bytes += srv_output_bound(&a->output);
-    /* More than any machine holds, but a size that can be counted. */
-    size_t needed = bytes < 0x1p60 ? (size_t)bytes : (size_t)1 << 60;
+    size_t needed = srv_countable_bytes(bytes);
     srv_problem problem;
     return (srv_admit_bytes(request->server, &request->share, needed, "the call", &problem) &&
             srv_admit_cost(request->server, &problem)) ||
