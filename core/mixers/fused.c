@@ -217,14 +217,22 @@ static double ramp(double rows, double from, double keys)
     return slope + (rows - flat) * keys;
 }
 
+/* Pairs of a head of batch row b. */
+static double band_pairs(const attn_plan *plan, int64_t b, int64_t left, int64_t right)
+{
+    double offset = (double)(plan->shape.m - plan->shape.n);
+    double keys = (double)attn_valid_keys(plan, b), rows = (double)attn_valid_rows(plan, b);
+    return ramp(rows, offset + (double)right + 1, keys) - ramp(rows, offset - (double)left, keys);
+}
+
+/* Without lengths all batch rows are alike, and there may be more than anybody could count. */
 double attn_band_pairs(const attn_plan *plan, int64_t left, int64_t right)
 {
-    double offset = (double)(plan->shape.m - plan->shape.n), pairs = 0;
-    for (int64_t b = 0; b < plan->shape.batch; b++) {
-        double keys = (double)attn_valid_keys(plan, b), rows = (double)attn_valid_rows(plan, b);
-        pairs +=
-            ramp(rows, offset + (double)right + 1, keys) - ramp(rows, offset - (double)left, keys);
-    }
+    double pairs = 0;
+    for (int64_t b = 0; plan->params.mask.lengths && b < plan->shape.batch; b++)
+        pairs += band_pairs(plan, b, left, right);
+    if (!plan->params.mask.lengths)
+        pairs = (double)plan->shape.batch * band_pairs(plan, 0, left, right);
     return pairs * (double)plan->shape.heads * attn_visible_share(plan);
 }
 

@@ -6,13 +6,14 @@ enum {
     COMBINE_COLUMNS = 64, /* that a feature's two exponentials take as long as */
 };
 
-/* Rows of all batch rows that are not padding. */
+/* Rows of all batch rows that are not padding. Without lengths those are alike, and there may be
+ * more than anybody could count. */
 static double valid_rows(const attn_plan *plan, int64_t (*valid)(const attn_plan *, int64_t))
 {
     double rows = 0;
-    for (int64_t b = 0; b < plan->shape.batch; b++)
+    for (int64_t b = 0; plan->params.mask.lengths && b < plan->shape.batch; b++)
         rows += (double)valid(plan, b);
-    return rows;
+    return plan->params.mask.lengths ? rows : (double)plan->shape.batch * (double)valid(plan, 0);
 }
 
 /* Products of `rows` rows, which come in blocks, with a matrix of `features` by `columns`. */
