@@ -4,6 +4,7 @@
 #   release  what ships        debug  -O0 -g
 #   asan     AddressSanitizer and UBSan        tsan  ThreadSanitizer
 #   fuzz     clang's libFuzzer beside AddressSanitizer and UBSan; `make fuzz` picks it
+# V=1 shows every command; without it a word and a file.
 
 MODE ?= release
 B := build/$(MODE)
@@ -44,6 +45,10 @@ fuzzers := $(patsubst tests/%.c,%,$(wildcard tests/fuzz_*.c))
 corpora := $(fuzzers:fuzz_%=test_corpus_%)
 benches := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_*.c))
 
+# $(call say,CC,file), then $(Q)command.
+say = $(if $(V),,@echo '$(1) $(2)')
+Q := $(if $(V),,@)
+
 object = $(patsubst %.c,$B/obj/%.o,$(1))
 core_o := $(call object,$(core_c))
 server_o := $(call object,$(server_c))
@@ -56,7 +61,7 @@ bench_support_o := $(call object,$(wildcard tests/bench/support/*.c))
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 15
-	@echo; echo 'MODE=release|debug|asan|tsan picks the build (now $(MODE), in $B/).'
+	@echo; echo 'MODE=release|debug|asan|tsan|fuzz picks the build (now $(MODE), in $B/); V=1 shows every command.'
 
 deps: ## install the Debian packages that are missing, those of the tests included
 	@deploy/install-deps.sh test
@@ -103,19 +108,24 @@ image-check: ## build the Dockerfile and try the image, as root
 
 $B/libattn.a: $(core_o)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$@)
+	$(Q)ar rcs $@ $^
 
 $B/attnd: $(call object,server/main.c) $(server_o) $B/libattn.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $B/test_%: $B/obj/tests/test_%.o $(support_o) $(server_o) $B/libattn.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
 
 $B/test_corpus_%: $B/obj/tests/fuzz_%.o $B/obj/tests/corpus/replay.o $(support_o) $(server_o) $B/libattn.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
 
 $B/fuzz_%: $B/obj/tests/fuzz_%.o $(support_o) $(server_o) $B/libattn.a
-	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ -lcunit $(LDLIBS)
 
 # Programs that answer requests without loop and workers, and those whose allocations can fail.
 with_models := $(foreach name,attend query,$B/test_corpus_$(name) $B/fuzz_$(name))
@@ -137,10 +147,12 @@ $(registry_programs): LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=attn_model_%,ope
 
 $B/fail_alloc.so: tests/alloc/fail_alloc.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -std=c11 -O2 $(WARNINGS) -fPIC -shared -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) -std=c11 -O2 $(WARNINGS) -fPIC -shared -o $@ $<
 
 $B/bench_%: $B/obj/tests/bench/bench_%.o $(bench_support_o) $B/obj/tests/support/folder.o $(server_o) $B/libattn.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $B/obj/%_avx2.o: CFLAGS += $(FLAGS_avx2)
 $B/obj/%_avx512.o: CFLAGS += $(FLAGS_avx512)
@@ -156,7 +168,8 @@ $B/obj/server/version.o: CPPFLAGS += -DATTND_VERSION='"$(VERSION)"' -DATTND_REVI
 
 $B/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 .SECONDARY:
 -include $(shell find $B/obj -name '*.d' 2>/dev/null)

@@ -15,13 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const isa_names[] = {
+static const char *const isa_names[ATTN_ISA_COUNT] = {
     [ATTN_ISA_SCALAR] = "scalar",
     [ATTN_ISA_AVX2] = "avx2",
     [ATTN_ISA_AVX512] = "avx512",
-};
-enum {
-    ISAS = sizeof isa_names / sizeof *isa_names
 };
 
 const char *attn_isa_name(attn_isa isa)
@@ -31,7 +28,7 @@ const char *attn_isa_name(attn_isa isa)
 
 static attn_status choose_isa(const char *name, attn_isa *isa, attn_error *error)
 {
-    for (int i = ISAS - 1; i >= 0; i--) {
+    for (int i = ATTN_ISA_COUNT - 1; i >= 0; i--) {
         bool usable = attn_kernels_find((attn_isa)i) != NULL;
         if (strcmp(name, "auto") == 0 ? usable : strcmp(name, isa_names[i]) == 0) {
             *isa = (attn_isa)i;

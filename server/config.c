@@ -1,8 +1,8 @@
 /* One table of keys; a value is text first, wherever it stood, and is checked in one place. */
 #include "server/config.h"
 
+#include "attn/nearest.h"
 #include "server/flat.h"
-#include "server/nearest.h"
 #include "server/text.h"
 
 #include <ctype.h>
@@ -42,6 +42,8 @@ enum {
 static const char *const expectations[] = {
     [TEXT] = "an integer", [INT] = "an integer", [REAL] = "a number", [BOOL] = "true or false"};
 
+static const char where_they_are[] = "attnd --help lists those there are";
+
 static const char *key_at(int index)
 {
     return index < SETTINGS ? settings[index].key : NULL;
@@ -55,13 +57,6 @@ static const setting *find(const char *key)
     return NULL;
 }
 
-static attn_status unknown(const char *where, const char *key, attn_error *error)
-{
-    return attn_error_set(error, ATTN_INVALID, key,
-                          "%s: unknown key \"%.40s\"; the nearest is \"%s\"", where, key,
-                          srv_nearest(key, key_at));
-}
-
 /* "max_body_bytes" as the flag "--max-body-bytes". */
 static void print_flag(char flag[FLAG_BYTES], const char *key)
 {
@@ -70,23 +65,42 @@ static void print_flag(char flag[FLAG_BYTES], const char *key)
         *c = *c == '_' ? '-' : *c;
 }
 
+static attn_status unknown(const char *where, const char *key, attn_error *error)
+{
+    const char *nearest = attn_nearest(key, key_at);
+    if (!nearest)
+        return attn_error_set(error, ATTN_INVALID, key, "%s: unknown key \"%.40s\"; %s", where, key,
+                              where_they_are);
+    return attn_error_set(error, ATTN_INVALID, key,
+                          "%s: unknown key \"%.40s\"; the nearest is \"%s\"", where, key, nearest);
+}
+
 static attn_status unknown_variable(const char *entry, const char *key, attn_error *error)
 {
-    char nearest[FLAG_BYTES];
-    snprintf(nearest, sizeof nearest, "%s", srv_nearest(key, key_at));
-    for (char *c = nearest; *c; c++)
+    const char *nearest = attn_nearest(key, key_at);
+    char spelt[FLAG_BYTES];
+    int length = (int)strcspn(entry, "=");
+    if (!nearest)
+        return attn_error_set(error, ATTN_INVALID, key, "environment: unknown variable %.*s; %s",
+                              length, entry, where_they_are);
+    snprintf(spelt, sizeof spelt, "%s", nearest);
+    for (char *c = spelt; *c; c++)
         *c = (char)toupper((unsigned char)*c);
     return attn_error_set(error, ATTN_INVALID, key,
-                          "environment: unknown variable %.*s; the nearest is ATTND_%s",
-                          (int)strcspn(entry, "="), entry, nearest);
+                          "environment: unknown variable %.*s; the nearest is ATTND_%s", length,
+                          entry, spelt);
 }
 
 static attn_status unknown_flag(const char *typed, const char *key, attn_error *error)
 {
-    char nearest[FLAG_BYTES];
-    print_flag(nearest, srv_nearest(key, key_at));
+    const char *nearest = attn_nearest(key, key_at);
+    char spelt[FLAG_BYTES];
+    if (!nearest)
+        return attn_error_set(error, ATTN_INVALID, key, "command line: unknown flag %.40s; %s",
+                              typed, where_they_are);
+    print_flag(spelt, nearest);
     return attn_error_set(error, ATTN_INVALID, key,
-                          "command line: unknown flag %.40s; the nearest is %s", typed, nearest);
+                          "command line: unknown flag %.40s; the nearest is %s", typed, spelt);
 }
 
 static attn_status set_text(srv_config *config, const setting *s, const char *where,
@@ -245,6 +259,14 @@ static bool flag_key(const char *argument, char key[KEY_BYTES], const char **val
     return true;
 }
 
+static attn_status needs_value(const setting *s, const char *key, attn_error *error)
+{
+    char flag[FLAG_BYTES];
+    print_flag(flag, key);
+    return attn_error_set(error, ATTN_INVALID, key, "command line: %s needs a value%s", flag,
+                          s && s->kind == BOOL ? ", true or false" : "");
+}
+
 /* Apply the flags, or with `config` NULL only note --config and the switches. */
 static attn_status read_flags(arguments *a, char *const *list, attn_error *error)
 {
@@ -265,9 +287,10 @@ static attn_status read_flags(arguments *a, char *const *list, attn_error *error
         if (!s && strcmp(key, "config") != 0)
             return unknown_flag(*list, key, error);
         if (!value && !(value = *++list))
-            return attn_error_set(error, ATTN_INVALID, key, "command line: %s needs a value",
-                                  list[-1]);
+            return needs_value(s, key, error);
         attn_status status = ATTN_OK;
+        if (s && s->kind == BOOL && strncmp(value, "--", 2) == 0)
+            return needs_value(s, key, error);
         if (!s)
             a->file = value;
         else if (a->config)

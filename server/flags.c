@@ -1,7 +1,7 @@
 /* One table of flags for each command that is not configured like the daemon. */
 #include "server/flags.h"
 
-#include "server/nearest.h"
+#include "attn/nearest.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -78,12 +78,21 @@ static const srv_flag *find(const srv_flags *flags, const char *typed)
 
 static attn_status unknown(const srv_flags *flags, const char *typed, attn_error *error)
 {
-    char nearest[32];
-    const char *name = typed + strspn(typed, "-");
-    spell(nearest, srv_nearest(name, flags->name_at));
+    char spelt[32];
+    if (*typed != '-')
+        return attn_error_set(error, ATTN_INVALID, NULL,
+                              "%s: found \"%.40s\", expected a --flag; the flag before it takes no "
+                              "value, or has one",
+                              flags->command, typed);
+    const char *nearest = attn_nearest(typed + strspn(typed, "-"), flags->name_at);
+    if (!nearest)
+        return attn_error_set(error, ATTN_INVALID, NULL,
+                              "%s: unknown flag \"%.40s\"; attnd %s --help lists those there are",
+                              flags->command, typed, flags->command);
+    spell(spelt, nearest);
     return attn_error_set(error, ATTN_INVALID, NULL,
                           "%s: unknown flag \"%.40s\"; the nearest is %s", flags->command, typed,
-                          nearest);
+                          spelt);
 }
 
 /* Read the flag at *arguments and leave *arguments at the last of what it took. */

@@ -41,7 +41,7 @@ static attn_status load(const char *path, const char *param, json_t **document, 
     if (errno == ENOMEM)
         return attn_error_set(error, ATTN_NO_MEMORY, param, "%.200s: no memory to read it", path);
     if (!*document && fault.line < 1) /* there was nothing to read */
-        return attn_error_set(error, ATTN_INVALID, param, "%.200s", fault.text);
+        return attn_error_set(error, ATTN_INVALID, param, "%s: %.200s", param, fault.text);
     if (!*document)
         return attn_error_set(error, ATTN_INVALID, param, "%.160s: line %d: %s", path, fault.line,
                               fault.text);

@@ -162,7 +162,9 @@ static bool choose_formats(srv_exchange *x)
         request->format = SRV_FORMAT_SAFETENSORS;
     else
         return refuse(x, srv_problem_make(SRV_PROBLEM_MEDIA_TYPE, "Content-Type",
-                                          "found %.64s, expected %s or %s", type, json, tensors));
+                                          "found %.64s, expected %s%s%s", type, json,
+                                          request->route->tensors ? " or " : "",
+                                          request->route->tensors ? tensors : ""));
     return true;
 }
 

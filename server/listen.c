@@ -155,7 +155,13 @@ int srv_listen(const char *address, const char *key, attn_error *error)
 {
     const char *path = unix_path(address);
     int fd = path ? listen_unix(path) : open_host(address, key, SOCK_NONBLOCK, listen_on, error);
-    if (fd < 0)
+    if (fd < 0 && errno == EADDRINUSE && !path)
+        attn_error_set(
+            error, ATTN_UNSUPPORTED, key,
+            "cannot listen on %.80s: %s; another attnd may be running: stop it, or choose "
+            "another %s, such as 127.0.0.1:8081",
+            address, strerror(errno), key);
+    else if (fd < 0)
         attn_error_set(error, ATTN_UNSUPPORTED, key,
                        "cannot listen on %.80s: %s; choose another %s", address, strerror(errno),
                        key);

@@ -50,6 +50,7 @@ static void print_help(FILE *out)
           out);
     for (const attn_mixer *const *m = attn_mixers; *m; m++)
         fprintf(out, "  %-22s %s\n", (*m)->name, (*m)->summary);
+    fputs("  mamba, hybrid          of loaded models only\n", out);
     fputs("\n"
           "try:  attnd serve &\n"
           "      curl -H 'Content-Type: application/json' 127.0.0.1:8080/v1/attend \\\n"
@@ -149,12 +150,13 @@ static attn_status check_together(const srv_config *config, attn_error *error)
 {
     srv_log_format format;
     srv_log_level level;
-    if (!srv_log_format_find(config->log_format, &format) ||
-        !srv_log_level_find(config->log_level, &level))
+    if (!srv_log_format_find(config->log_format, &format))
         return attn_error_set(error, ATTN_INVALID, "log_format",
-                              "log_format is \"%s\", expected json or text; log_level is \"%s\", "
-                              "expected debug, info, warn or error",
-                              config->log_format, config->log_level);
+                              "log_format is \"%s\", expected json or text", config->log_format);
+    if (!srv_log_level_find(config->log_level, &level))
+        return attn_error_set(error, ATTN_INVALID, "log_level",
+                              "log_level is \"%s\", expected debug, info, warn or error",
+                              config->log_level);
     if (strcmp(config->model_control, "none") != 0 && !srv_config_is_explicit(config))
         return attn_error_set(error, ATTN_INVALID, "model_control",
                               "model_control is \"%s\", expected none or explicit",
@@ -237,14 +239,18 @@ int main(int count, char **arguments, char **environment)
         return configure_and_serve(arguments + 2, environment);
     if (strcmp(command, "healthcheck") == 0 && count == 3)
         return srv_healthcheck(arguments[2]);
+    if (strcmp(command, "healthcheck") == 0) {
+        fputs("attnd: healthcheck needs one URL, as in attnd healthcheck "
+              "http://127.0.0.1:8080/healthz\n",
+              stderr);
+        return EXIT_USAGE;
+    }
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
         printf("attnd %s (%s)\n", srv_version, srv_revision);
         return EXIT_SUCCESS;
     }
     if (command[0])
-        fprintf(stderr,
-                "attnd: \"%.40s\" is no command, or lacks its argument; try attnd serve, or "
-                "attnd --help\n",
+        fprintf(stderr, "attnd: \"%.40s\" is no command; try attnd serve, or attnd --help\n",
                 command);
     else
         print_help(stderr);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 const srv_route srv_routes[] = {
-#define ROUTE(method, path, endpoint, admin, answer, summary) \
-    {method, path, srv_endpoint_##endpoint, admin, answer, summary},
+#define ROUTE(method, path, endpoint, admin, tensors, answer, summary) \
+    {method, path, srv_endpoint_##endpoint, admin, tensors, answer, summary},
 #include "server/routes.def"
 #undef ROUTE
     {0},

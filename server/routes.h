@@ -15,6 +15,7 @@ typedef struct srv_route {
     const char *method, *path; /* {m} in the path is any text without a slash, but not none */
     srv_endpoint *endpoint;
     bool admin;         /* served on the admin listener too */
+    bool tensors;       /* the body may be safetensors */
     const char *answer; /* what a 200 holds, as endpoints/answers.def writes types */
     const char *summary;
 } srv_route;

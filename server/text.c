@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum {
-    FIRST_CAPACITY = 256
+    FIRST_CAPACITY = 256,
+    NUMBER_BYTES = 40,
 };
 
 srv_text srv_text_lend(char *buffer, size_t capacity)
@@ -134,26 +135,39 @@ void srv_text_int(srv_text *text, int64_t value)
     srv_text_format(text, "%" PRId64, value);
 }
 
-void srv_text_real(srv_text *text, double value)
+/* `value` as printed. Whatever the locale put where the point belongs, it is the one part that is
+ * none of these. */
+static void add_number(srv_text *text, double value, const char *printed)
 {
+    static const char plain[] = "0123456789+-e";
     if (!isfinite(value)) {
         srv_text_string(text, "null");
         return;
     }
-    char printed[40];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(printed, sizeof printed, "%.*g", digits, value);
-        if (strtod(printed, NULL) == value)
-            break;
-    }
-    /* Whatever the locale put where the point belongs, it is the one part that is none of these. */
-    static const char plain[] = "0123456789+-e";
     size_t head = strspn(printed, plain);
     srv_text_add(text, printed, head);
     if (printed[head]) {
         srv_text_string(text, ".");
         srv_text_string(text, printed + head + strcspn(printed + head, plain));
     }
+}
+
+void srv_text_real(srv_text *text, double value)
+{
+    char printed[NUMBER_BYTES];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(printed, sizeof printed, "%.*g", digits, value);
+        if (strtod(printed, NULL) == value)
+            break;
+    }
+    add_number(text, value, printed);
+}
+
+void srv_text_figure(srv_text *text, double value)
+{
+    char printed[NUMBER_BYTES];
+    snprintf(printed, sizeof printed, "%.6g", value);
+    add_number(text, value, printed);
 }
 
 double srv_round_ms(double ms)

@@ -42,6 +42,9 @@ void srv_text_int(srv_text *text, int64_t value);
  * for NaN and the infinities, which JSON cannot spell. */
 void srv_text_real(srv_text *text, double value);
 
+/* Append six significant digits of a measured value, or "null" as above. */
+void srv_text_figure(srv_text *text, double value);
+
 /* Milliseconds as people and logs want them: whole microseconds, since more digits are noise. */
 void srv_text_ms(srv_text *text, double ms);
 double srv_round_ms(double ms);

@@ -155,9 +155,9 @@ static void wrong_configs(void)
         {LORA("\"bias\": \"lora_only\""), ATTN_UNSUPPORTED,
          "bias is \"lora_only\", expected \"none\""},
         {LORA("\"use_dora\": true"), ATTN_UNSUPPORTED,
-         "use_dora is true, expected none: magnitudes are not offered"},
+         "use_dora is true, expected false: DoRA is not supported"},
         {LORA("\"fan_in_fan_out\": true"), ATTN_UNSUPPORTED,
-         "fan_in_fan_out is true, expected none: weights are (out, in), as torch.nn.Linear has "
+         "fan_in_fan_out is true, expected false: weights are (out, in), as torch.nn.Linear has "
          "them"},
         {LORA("\"modules_to_save\": [\"head\"]"), ATTN_UNSUPPORTED,
          "modules_to_save is an array, expected none: an adapter brings no modules of its own"},

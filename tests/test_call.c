@@ -168,7 +168,7 @@ static void sizes_that_differ(void)
          "k has 3 batch rows but q has 2"},
         {{.q = {2, 1, 5, 3}, .k = {2, 1, 7, 3}, .v = {1, 1, 7, 2}},
          "v",
-         "v has 1 batch rows but q has 2"},
+         "v has 1 batch row but q has 2"},
         {{.q = {4, 5, 3}, .k = {2, 7, 3}, .v = {4, 7, 2}}, "v", "v has 4 heads but k has 2"},
         {{.q = {5, 3}, .k = {7, 3}, .v = {8, 2}}, "v", "v has 8 rows but k has 7"},
         {{.q = {5, 3}, .k = {7, 4}, .v = {7, 2}}, "k", "k has 4 columns but q has 3"},

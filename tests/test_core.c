@@ -245,7 +245,7 @@ static void check_box(const attn_machine *machine, const char *name)
 
 static void test_machine_each_isa(void)
 {
-    for (attn_isa isa = ATTN_ISA_SCALAR; isa <= ATTN_ISA_AVX512; isa++) {
+    for (attn_isa isa = ATTN_ISA_SCALAR; isa < ATTN_ISA_COUNT; isa++) {
         const char *name = attn_isa_name(isa);
         attn_machine machine;
         attn_error error = {0};
@@ -266,7 +266,7 @@ static void test_machine_each_isa(void)
 static void test_machine_auto(void)
 {
     attn_isa best = ATTN_ISA_SCALAR;
-    for (attn_isa isa = ATTN_ISA_SCALAR; isa <= ATTN_ISA_AVX512; isa++)
+    for (attn_isa isa = ATTN_ISA_SCALAR; isa < ATTN_ISA_COUNT; isa++)
         if (attn_kernels_find(isa))
             best = isa;
     attn_machine machine;

@@ -174,7 +174,7 @@ static void a_port_in_use_is_told(void)
     CHECK(fd >= 0, "%s", error.message);
     snprintf(address, sizeof address, "127.0.0.1:%d", port_of(fd));
     snprintf(message, sizeof message,
-             "cannot listen on %s: Address already in use; choose another listen", address);
+             "cannot listen on %s: Address already in use; another attnd may be running", address);
     check_refused(address, ATTN_UNSUPPORTED, message);
     close(fd);
     check_listening(address);

@@ -202,15 +202,17 @@ static void warns(void)
         "{\"model_type\": \"stack\", \"rope_theta\": 1e4, \"layers\": [{\"mixer\":"
         " \"exact\"}, {\"mixer\": \"window\", \"stride\": 3, \"feed_forward\": {\"gate\":"
         " 1, \"a\\nb\": 0}}]}");
-    static const char *const expected[] = {"rope_theta", "layers[1].stride",
-                                           "layers[1].feed_forward.gate",
-                                           "layers[1].feed_forward.a?b"};
+    static const char *const expected[][2] = {
+        {"rope_theta", ""},
+        {"layers[1].stride", ""},
+        {"layers[1].feed_forward.gate", "; the nearest is gated"},
+        {"layers[1].feed_forward.a?b", ""}};
     CHECK(config.warnings.count == 4 && config.warnings.left_out == 0, "%d warnings",
           config.warnings.count);
     for (int i = 0; i < 4; i++) {
         char text[ATTN_WARNING_BYTES];
-        snprintf(text, sizeof text, "config.json: %s is a key that is not known, and ignored",
-                 expected[i]);
+        snprintf(text, sizeof text, "config.json: %s is a key that is not known, and ignored%s",
+                 expected[i][0], expected[i][1]);
         CHECK(strcmp(config.warnings.text[i], text) == 0, "%s", config.warnings.text[i]);
     }
     attn_model_config_free(&config);
@@ -256,9 +258,9 @@ static void wrong_values(void)
     static const struct {
         const char *text, *param, *message;
     } list[] = {
-        {"{}", "model_type", "model_type is missing, expected \"layer\" or \"stack\" or \"mamba\""},
+        {"{}", "model_type", "model_type is missing, expected \"layer\", \"stack\" or \"mamba\""},
         {"{\"model_type\": \"mamba2\"}", "model_type",
-         "model_type is \"mamba2\", expected \"layer\" or \"stack\" or \"mamba\""},
+         "model_type is \"mamba2\", expected \"layer\", \"stack\" or \"mamba\""},
         {LAYER("\"hidden_size\": 0"), "hidden_size", "hidden_size is 0" SIZE},
         {LAYER("\"hidden_size\": \"8\""), "hidden_size", "hidden_size is \"8\"" SIZE},
         {LAYER("\"hidden_size\": 8.0"), "hidden_size", "hidden_size is 8.00000" SIZE},
@@ -279,7 +281,7 @@ static void wrong_values(void)
         {BACKEND("exact", "\"trained\": 1"), "backends.exact.trained",
          "backends.exact.trained is 1, expected true or false"},
         {BACKEND("sparse", "\"pattern\": \"dense\""), "backends.sparse.pattern",
-         "backends.sparse.pattern is \"dense\", expected \"strided\" or \"fixed\" or \"local\""},
+         "backends.sparse.pattern is \"dense\", expected \"strided\", \"fixed\" or \"local\""},
         {BACKEND("linformer", "\"k\": 9, \"seq_len\": 8"), "backends.linformer.k",
          "backends.linformer.k is 9, expected at most seq_len, which is 8"},
         {BACKEND("performer", "\"seed\": -1"), "backends.performer.seed",
@@ -295,15 +297,15 @@ static void wrong_values(void)
         {STACK("{\"mixer\": \"exact\"}, 3"), "layers[1]",
          "layers[1] is 3, expected an object with a \"mixer\""},
         {STACK("{}"), "layers[0].mixer",
-         "layers[0].mixer is missing, expected \"exact\" or \"window\" or \"sparse\" or "
-         "\"linformer\" or \"performer\" or \"mamba\" or \"hybrid\""},
+         "layers[0].mixer is missing, expected \"exact\", \"window\", \"sparse\", "
+         "\"linformer\", \"performer\", \"mamba\" or \"hybrid\""},
         {STACK("{\"mixer\": \"exact\", \"norm\": \"\"}"), "layers[0].norm",
-         "layers[0].norm is \"\", expected \"none\" or \"layernorm\" or \"rmsnorm\""},
+         "layers[0].norm is \"\", expected \"none\", \"layernorm\" or \"rmsnorm\""},
         {STACK("{\"mixer\": \"exact\", \"norm_eps\": 2}"), "layers[0].norm_eps",
          "layers[0].norm_eps is 2, expected a number from 0 to 1"},
         {STACK("{\"mixer\": \"exact\", \"feed_forward\": {\"activation\": \"tanh\"}}"),
          "layers[0].feed_forward.activation",
-         "layers[0].feed_forward.activation is \"tanh\", expected \"gelu\" or \"relu\" or "
+         "layers[0].feed_forward.activation is \"tanh\", expected \"gelu\", \"relu\" or "
          "\"silu\""},
         {MAMBA("\"num_hidden_layers\": 4097"), "num_hidden_layers",
          "num_hidden_layers is 4097, expected a whole number from 1 to 4096"},

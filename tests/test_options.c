@@ -399,8 +399,11 @@ static void a_query_takes_what_a_body_takes(void)
         {"backend", "", "found a string of length 0, expected 1 to 32"},
         {"shape.n", "5", NULL},
         {"hints.deadline_ms", "200", NULL},
-        {"window", "1", "window is not a known field"},
-        {"params", "1", "params is not a known field"},
+        {"window", "1", "window is not a known field; the nearest is params.window; known "},
+        {"casual", "1", "casual is not a known field; the nearest is causal; known beside the "},
+        {"hints.stride", "1", "hints.stride is not a known field; the nearest is params.stride; "},
+        {"keymask", "1", "keymask is not a known field; the nearest is key_mask; known "},
+        {"params", "1", "params is not a known field; known beside the tensors q, k, v, e, f, "},
         {"", "1", " is not a known field"},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)

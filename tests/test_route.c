@@ -106,8 +106,14 @@ static void every_chain_in_every_circumstance(void)
                   (long long)rule->n, eligible, choice.index, expected);
             CHECK(strcmp(choice.rule, fallback ? "fallback" : rule->name) == 0,
                   "n = %lld, eligible %#x: rule %s", (long long)rule->n, eligible, choice.rule);
-            CHECK(strcmp(choice.reason, rule->reason) == 0, "n = %lld: reason \"%s\"",
-                  (long long)rule->n, choice.reason);
+            char reason[200];
+            snprintf(reason, sizeof reason, "%s", rule->reason);
+            if (fallback && expected >= 0)
+                snprintf(reason, sizeof reason,
+                         "%s; no backend of its chain can serve, %s is the first that can",
+                         rule->reason, candidates[expected].name);
+            CHECK(strcmp(choice.reason, reason) == 0, "n = %lld: reason \"%s\"", (long long)rule->n,
+                  choice.reason);
             check_marks(candidates, &choice, eligible, rule);
         }
     }

@@ -211,6 +211,23 @@ static void reals_read_back(void)
     }
 }
 
+static void figures_have_six_digits(void)
+{
+    static const struct {
+        double value;
+        const char *expected;
+    } list[] = {{0, "0"},          {0.1 + 0.2, "0.3"},         {0.123456789, "0.123457"},
+                {1e-9, "1e-09"},   {123456789, "1.23457e+08"}, {NAN, "null"},
+                {INFINITY, "null"}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        char buffer[64];
+        srv_text text = srv_text_lend(buffer, sizeof buffer);
+        srv_text_figure(&text, list[i].value);
+        CHECK(strcmp(buffer, list[i].expected) == 0, "%a prints as %s, not %s", list[i].value,
+              buffer, list[i].expected);
+    }
+}
+
 static void integers_are_whole(void)
 {
     char buffer[64];
@@ -259,6 +276,7 @@ static const test_case cases[] = {
     {"json is read by others", json_is_read_by_others},
     {"json is cut between characters", json_is_cut_between_characters},
     {"reals read back", reals_read_back},
+    {"figures have six digits", figures_have_six_digits},
     {"integers are whole", integers_are_whole},
     {"reals ignore the locale", reals_ignore_the_locale},
     {NULL, NULL},

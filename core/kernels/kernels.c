@@ -19,6 +19,8 @@ const attn_kernels *attn_kernels_find(attn_isa isa)
     case ATTN_ISA_AVX512:
         return NULL;
 #endif
+    case ATTN_ISA_COUNT:
+        break;
     }
     return NULL;
 }

@@ -161,7 +161,9 @@ static attn_status check_absent(const attn_node *root)
         bool is_list = attn_node_is_array(&node) || attn_node_is_object(&node);
         bool is_empty = is_list && attn_node_count(&node) == 0;
         if (node.value && !attn_node_is_bool(&node, false) && !is_empty)
-            return attn_node_refuse(&node, ATTN_UNSUPPORTED, "none: %s", absent[i].why);
+            return attn_node_refuse(&node, ATTN_UNSUPPORTED, "%s: %s",
+                                    attn_node_is_bool(&node, true) ? "false" : "none",
+                                    absent[i].why);
     }
     return ATTN_OK;
 }

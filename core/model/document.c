@@ -221,10 +221,11 @@ attn_status attn_node_real(const attn_node *node, double least, double most, dou
 static void list_names(const char *const *names, char *to, size_t room)
 {
     size_t used = 0;
-    for (; *names && used < room; names++)
+    for (; *names && used < room; names++) {
+        const char *between = !used ? "" : names[1] ? ", " : " or ";
         if (**names)
-            used +=
-                (size_t)snprintf(to + used, room - used, "%s\"%s\"", used ? " or " : "", *names);
+            used += (size_t)snprintf(to + used, room - used, "%s\"%s\"", between, *names);
+    }
 }
 
 attn_status attn_node_choice(const attn_node *node, const char *const *names, int *choice)

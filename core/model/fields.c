@@ -1,7 +1,14 @@
 /* Reading a JSON object by a table. */
 #include "model/fields.h"
 
+#include "attn/nearest.h"
+
+#include <stdio.h>
 #include <string.h>
+
+enum {
+    PROBLEM_BYTES = 96
+};
 
 static attn_status read_bool(const attn_node *node, bool *value)
 {
@@ -58,10 +65,23 @@ static bool is_field(const char *key, const attn_field *fields, unsigned where)
     return false;
 }
 
+static void warn_unknown(const attn_node *node, const attn_field *fields, unsigned where)
+{
+    const char *nearest = NULL;
+    int least = ATTN_NOT_NEAR;
+    for (const attn_field *field = fields; field->key; field++)
+        if ((field->where & where) && attn_nearer(node->key, field->key, &least))
+            nearest = field->key;
+    char problem[PROBLEM_BYTES];
+    snprintf(problem, sizeof problem, "is a key that is not known, and ignored%s%s",
+             nearest ? "; the nearest is " : "", nearest ? nearest : "");
+    attn_node_warn(node, problem);
+}
+
 void attn_fields_warn(const attn_node *object, const attn_field *fields, unsigned where)
 {
     for (attn_node node = attn_node_next(object, NULL); node.key;
          node = attn_node_next(object, &node))
         if (!is_field(node.key, fields, where))
-            attn_node_warn(&node, "is a key that is not known, and ignored");
+            warn_unknown(&node, fields, where);
 }

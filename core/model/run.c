@@ -4,7 +4,7 @@
 #include "model/loaded.h"
 
 static const char reads_forward[] =
-    "mamba reads from left to right, although this model is not causal";
+    "mamba reads from left to right, although neither the model nor the request says causal";
 
 /* A call on its way to a program. */
 typedef struct planning {

@@ -60,6 +60,13 @@ static bool suits_chain(const attn_facts *facts, const attn_candidate *c)
     return c->eligible && (facts->vector_scan || !c->recurrent);
 }
 
+static void explain_fallback(const char *first, char *reason, size_t size)
+{
+    size_t used = strlen(reason);
+    snprintf(reason + used, size - used,
+             "; no backend of its chain can serve, %s is the first that can", first);
+}
+
 void attn_rank_by_guidance(const attn_facts *facts, const attn_candidate *candidates, int count,
                            attn_ranking *ranking)
 {
@@ -77,4 +84,7 @@ void attn_rank_by_guidance(const attn_facts *facts, const attn_candidate *candid
     for (int i = 0; i < count; i++)
         if (candidates[i].eligible)
             ranking->index[ranking->count++] = i;
+    if (ranking->count)
+        explain_fallback(candidates[ranking->index[0]].name, ranking->reason,
+                         sizeof ranking->reason);
 }

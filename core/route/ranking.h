@@ -6,7 +6,7 @@
 
 typedef struct attn_ranking {
     const char *rule; /* static */
-    char reason[120];
+    char reason[160];
     int index[ATTN_CANDIDATES_MAX]; /* of eligible candidates, best first */
     int count;
 } attn_ranking;

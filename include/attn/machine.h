@@ -12,6 +12,7 @@ typedef enum attn_isa {
     ATTN_ISA_SCALAR,
     ATTN_ISA_AVX2,   /* AVX2 and FMA */
     ATTN_ISA_AVX512, /* AVX-512 F */
+    ATTN_ISA_COUNT
 } attn_isa;
 
 typedef struct attn_machine {

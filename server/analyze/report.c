@@ -155,7 +155,8 @@ static void print_advice(srv_text *text, const attn_trial *trials, int count)
                         trial->mixer->name);
         print_params(text, trial);
         srv_text_string(text, "}, ");
-        print_named(text, "relative_l2", trial->relative_l2);
+        srv_text_string(text, "\"relative_l2\": ");
+        srv_text_figure(text, trial->relative_l2);
         srv_text_string(text, ", ");
         print_named(text, "predicted_ms", trial->predicted_ms);
         srv_text_string(text, "}");

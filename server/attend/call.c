@@ -54,8 +54,9 @@ static attn_status check_same(const char *name, const char *what, int64_t found,
 {
     if (found == expected)
         return ATTN_OK;
-    return attn_error_set(error, ATTN_INVALID, name, "%s has %lld %s but %s has %lld", name,
-                          (long long)found, what, other, (long long)expected);
+    return attn_error_set(error, ATTN_INVALID, name, "%s has %lld %s%s but %s has %lld", name,
+                          (long long)found, what, found == 1 ? "" : "s", other,
+                          (long long)expected);
 }
 
 static attn_status read_shape(srv_call *call, const srv_inputs *in, attn_error *error)
@@ -64,11 +65,11 @@ static attn_status read_shape(srv_call *call, const srv_inputs *in, attn_error *
     if (status != ATTN_OK)
         return status;
     sizes q = sizes_of(in->q), k = sizes_of(in->k), v = sizes_of(in->v);
-    if ((status = check_same("k", "batch rows", k.batch, "q", q.batch, error)) ||
-        (status = check_same("v", "batch rows", v.batch, "q", q.batch, error)) ||
-        (status = check_same("v", "heads", v.heads, "k", k.heads, error)) ||
-        (status = check_same("v", "rows", v.rows, "k", k.rows, error)) ||
-        (status = check_same("k", "columns", k.columns, "q", q.columns, error)))
+    if ((status = check_same("k", "batch row", k.batch, "q", q.batch, error)) ||
+        (status = check_same("v", "batch row", v.batch, "q", q.batch, error)) ||
+        (status = check_same("v", "head", v.heads, "k", k.heads, error)) ||
+        (status = check_same("v", "row", v.rows, "k", k.rows, error)) ||
+        (status = check_same("k", "column", k.columns, "q", q.columns, error)))
         return status;
     call->rank = in->q->rank;
     call->shape = (attn_shape){.batch = q.batch,

@@ -29,7 +29,7 @@ static void print_tried(const srv_decision *decision, srv_text *text)
         srv_text_json(text, tried->backend);
         srv_text_string(text, ", \"relative_l2\": ");
         if (isfinite(tried->relative_l2))
-            srv_text_real(text, tried->relative_l2);
+            srv_text_figure(text, tried->relative_l2);
         else
             srv_text_string(text, "null");
         srv_text_string(text, "}");

@@ -65,7 +65,7 @@ void srv_estimate_print(const srv_call *call, const attn_candidate *chosen,
     }
     srv_text_string(text, "{\"relative_l2\": ");
     if (isfinite(deviation.relative_l2))
-        srv_text_real(text, deviation.relative_l2);
+        srv_text_figure(text, deviation.relative_l2);
     else
         srv_text_string(text, "null");
     srv_text_format(text, ", \"rows_sampled\": %lld}", (long long)deviation.rows);

@@ -52,10 +52,13 @@ attn_status srv_options_check_backend(const srv_options *options, const char *ba
 {
     for (int i = 0; i < SRV_FIELD_COUNT; i++) {
         const srv_rule *f = &srv_rules[i];
-        if (options->values[i].given && f->backends[0] && !in_list(f->backends, backend))
-            return attn_error_set(error, ATTN_INVALID, f->path,
-                                  "%s is used by %s, not by %s; leave it out", f->path, f->backends,
-                                  backend);
+        if (!options->values[i].given || !f->backends[0] || in_list(f->backends, backend))
+            continue;
+        const char *second = strchr(f->backends, ' ');
+        int length = (int)strcspn(f->backends, " ");
+        return attn_error_set(error, ATTN_INVALID, f->path,
+                              "%s is used by %.*s%s%s, not by %s; leave it out", f->path, length,
+                              f->backends, second ? " and" : "", second ? second : "", backend);
     }
     return ATTN_OK;
 }

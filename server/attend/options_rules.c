@@ -1,7 +1,9 @@
 /* The table of fields and its sentences. */
 #include "server/attend/options_rules.h"
 
+#include "attn/nearest.h"
 #include "attn/plan.h"
+#include "server/codec/tensor.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -99,13 +101,38 @@ static void list_members(unsigned routes, const char *group, char *text, size_t 
     }
 }
 
+/* What stands behind the last dot, and so what people remember. */
+static const char *member_of(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
+/* The field or tensor that a wrong path may mean, or NULL. */
+static const char *find_nearest(unsigned routes, const char *path)
+{
+    const char *nearest = NULL;
+    int least = ATTN_NOT_NEAR;
+    for (int i = 0; i < SRV_FIELD_COUNT; i++)
+        if ((srv_rules[i].routes & routes) &&
+            attn_nearer(member_of(path), member_of(srv_rules[i].path), &least))
+            nearest = srv_rules[i].path;
+    for (int i = 0; i < SRV_TENSOR_NAMES; i++)
+        if (attn_nearer(member_of(path), srv_tensor_names[i], &least))
+            nearest = srv_tensor_names[i];
+    return nearest;
+}
+
 attn_status srv_rule_unknown(unsigned routes, const char *group, const char *member,
                              attn_error *error)
 {
     char path[64], known[200];
     snprintf(path, sizeof path, "%s%s%.40s", group ? group : "", group ? "." : "", member);
     list_members(routes, group, known, sizeof known);
-    return attn_error_set(error, ATTN_INVALID, path, "%s is not a known field; known %s are %s%s",
-                          path, group ? "here" : "beside the tensors", known,
-                          group ? "" : ", params, hints");
+    const char *nearest = find_nearest(routes, path);
+    return attn_error_set(
+        error, ATTN_INVALID, path, "%s is not a known field%s%s; known %s are %s%s", path,
+        nearest ? "; the nearest is " : "", nearest ? nearest : "",
+        group ? "here" : "beside the tensors q, k, v, e, f, omega, input and key_mask", known,
+        group ? "" : ", params, hints");
 }

@@ -116,8 +116,14 @@ static attn_status read_query_tensors(srv_source_file *file, attn_error *error)
 static attn_status open_header(srv_source_file *file, attn_error *error)
 {
     const srv_request *request = file->request;
-    if (request->body_length >= ATTN_SAFETENSORS_PREFIX &&
-        little_endian((const unsigned char *)request->body) > MOST_HEADER_BYTES)
+    bool short_of_prefix = request->body_length < ATTN_SAFETENSORS_PREFIX;
+    bool over =
+        !short_of_prefix && little_endian((const unsigned char *)request->body) > MOST_HEADER_BYTES;
+    if (request->body_length > 0 && request->body[0] == '{' && (short_of_prefix || over))
+        return attn_error_set(error, ATTN_MALFORMED, "body",
+                              "the body looks like JSON, not like safetensors; send it with "
+                              "Content-Type: " SRV_JSON_TYPE);
+    if (over)
         return attn_error_set(error, ATTN_MALFORMED, "body",
                               "the body's safetensors header is over the limit of %d bytes",
                               MOST_HEADER_BYTES);

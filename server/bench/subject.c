@@ -1,8 +1,8 @@
 /* The one place where raw calls and models part: names, sizes and tasks. */
 #include "server/bench/subject.h"
 
+#include "attn/nearest.h"
 #include "server/flags.h"
-#include "server/nearest.h"
 #include "server/text.h"
 
 #include <string.h>
@@ -24,11 +24,13 @@ static attn_status add(srv_bench_subject *s, const char *name, attn_error *error
 static attn_status add_mixer(srv_bench_subject *s, const char *name, attn_error *error)
 {
     const attn_mixer *mixer = attn_mixer_find(name);
+    const char *nearest = attn_nearest(name, mixer_at);
     if (!mixer)
         return attn_error_set(error, ATTN_INVALID, "backends",
-                              "bench: unknown backend \"%.40s\"; the nearest is \"%s\", and "
-                              "those of a model need --model",
-                              name, srv_nearest(name, mixer_at));
+                              "bench: unknown backend \"%.40s\"; %s%s%s, and those of a model "
+                              "need --model",
+                              name, nearest ? "the nearest is \"" : "attnd --help",
+                              nearest ? nearest : " lists those there are", nearest ? "\"" : "");
     return add(s, mixer->name, error);
 }
 

@@ -3,8 +3,8 @@
 #include "server/cost/calibration.h"
 
 #include "attn/blas.h"
+#include "attn/nearest.h"
 #include "server/flat.h"
-#include "server/nearest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -127,9 +127,15 @@ static attn_status take(void *context, const char *path, const char *key,
         return take_isa(r, path, value, error);
     if (strcmp(key, BLAS_KEY) == 0)
         return ATTN_OK; /* for people */
+    const char *nearest = attn_nearest(key, key_at);
+    if (!nearest)
+        return attn_error_set(error, ATTN_INVALID, "calibration_file",
+                              "%.120s: unknown key \"%.40s\"; attnd calibrate prints those there "
+                              "are",
+                              path, key);
     return attn_error_set(error, ATTN_INVALID, "calibration_file",
                           "%.120s: unknown key \"%.40s\"; the nearest is \"%s\"", path, key,
-                          srv_nearest(key, key_at));
+                          nearest);
 }
 
 attn_status srv_calibration_read(srv_calibration *calibration, const char *path, attn_isa isa,

@@ -4,7 +4,8 @@
 
 #include "server/routes.h"
 
-#define ROUTE(method, path, endpoint, admin, answer, summary) srv_endpoint srv_endpoint_##endpoint;
+#define ROUTE(method, path, endpoint, admin, tensors, answer, summary) \
+    srv_endpoint srv_endpoint_##endpoint;
 #include "server/routes.def"
 #undef ROUTE
 

@@ -1,14 +1,23 @@
 /* The table of options.def, and what no single flag's range can tell. */
 #include "server/init_model/options.h"
 
+#include "attn/nearest.h"
 #include "server/flags.h"
-#include "server/nearest.h"
 
 #include <string.h>
 
 static const char *backend_at(int index)
 {
     return attn_backend_names[index];
+}
+
+static attn_status unknown_backend(const srv_flags *flags, const srv_flag *flag, const char *item,
+                                   attn_error *error)
+{
+    const char *nearest = attn_nearest(item, backend_at);
+    return attn_error_set(error, ATTN_INVALID, flag->name, "%s: unknown backend \"%.40s\"; %s%s%s",
+                          flags->command, item, nearest ? "the nearest is \"" : "attnd --help",
+                          nearest ? nearest : " lists those there are", nearest ? "\"" : "");
 }
 
 static attn_status read_names(const srv_flags *flags, const srv_flag *flag, const char *list,
@@ -20,9 +29,7 @@ static attn_status read_names(const srv_flags *flags, const srv_flag *flag, cons
     while (srv_flag_next_item(&list, item)) {
         attn_backend backend;
         if (!attn_backend_find(item, &backend))
-            return attn_error_set(error, ATTN_INVALID, flag->name,
-                                  "%s: unknown backend \"%.40s\"; the nearest is \"%s\"",
-                                  flags->command, item, srv_nearest(item, backend_at));
+            return unknown_backend(flags, flag, item, error);
         if (names->count == ATTN_UNTRAINED_MIXERS_MAX)
             return attn_error_set(error, ATTN_INVALID, flag->name,
                                   "%s: --backends has more than %d values", flags->command,

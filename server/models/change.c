@@ -110,7 +110,7 @@ void srv_registry_tell_unloads(srv_registry *registry)
         pthread_mutex_unlock(&registry->lock);
         if (!change)
             return;
-        if (!change->unknown)
+        if (change->unloaded)
             srv_log_event(registry->log, SRV_LOG_INFO, "model unloaded",
                           (srv_log_field[]){srv_log_string("model", change->name)}, 1);
         change->finished(change);
@@ -122,7 +122,9 @@ static srv_model *detach(srv_registry *registry, srv_model_change *change)
 {
     srv_model_entry *entry = srv_registry_find(registry, change->name);
     change->unknown = change->unknown && !entry;
-    return entry ? srv_registry_detach(entry, "unloaded") : NULL;
+    srv_model *model = entry ? srv_registry_detach(entry, SRV_MODEL_UNLOADED) : NULL;
+    change->unloaded |= model != NULL;
+    return model;
 }
 
 /* The turn of an unload. What an earlier turn loaded since it was asked for goes too. */

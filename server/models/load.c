@@ -3,6 +3,7 @@
 #include "server/models/registry_state.h"
 
 #include "server/clock.h"
+#include "server/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,7 @@ static void log_loaded(srv_registry *registry, const srv_model *model, int64_t b
         srv_log_string("type", info->type),
         srv_log_int("mapped_bytes", (int64_t)info->mapped_bytes),
         srv_log_int("owned_bytes", (int64_t)info->owned_bytes),
-        srv_log_real("load_ms", (double)((srv_now_ns() - began_ns) / 1000) * 1e-3),
+        srv_log_real("load_ms", srv_round_ms((double)(srv_now_ns() - began_ns) * 1e-6)),
     };
     srv_log_event(registry->log, SRV_LOG_INFO, "model loaded", fields,
                   sizeof fields / sizeof *fields);

@@ -26,7 +26,7 @@ srv_model_entry *srv_registry_add(srv_registry *registry, const char *name)
     if (entry || !(entry = calloc(1, sizeof *entry)))
         return entry;
     snprintf(entry->name, sizeof entry->name, "%s", name);
-    snprintf(entry->reason, sizeof entry->reason, "not loaded");
+    snprintf(entry->reason, sizeof entry->reason, SRV_MODEL_NOT_LOADED);
     srv_model_entry **link = link_of(registry, name);
     entry->next = *link;
     *link = entry;
@@ -56,11 +56,24 @@ void srv_registry_path(const srv_registry *registry, const char *name,
 
 /* --- references ------------------------------------------------------------------------------ */
 
-static srv_problem why_not(const srv_model_entry *entry, const char *name)
+/* Loading it is all that it takes. */
+static bool waits_for_a_load(const srv_registry *registry, const srv_model_entry *entry)
+{
+    return registry->is_explicit && (strcmp(entry->reason, SRV_MODEL_NOT_LOADED) == 0 ||
+                                     strcmp(entry->reason, SRV_MODEL_UNLOADED) == 0);
+}
+
+static srv_problem why_not(const srv_registry *registry, const srv_model_entry *entry,
+                           const char *name)
 {
     if (entry && entry->loading)
         return srv_problem_make(SRV_PROBLEM_LOADING, "model",
                                 "model \"%.128s\" is being loaded; try again later", name);
+    if (entry && waits_for_a_load(registry, entry))
+        return srv_problem_make(SRV_PROBLEM_NOT_FOUND, "model",
+                                "model \"%.120s\" is not loaded; POST "
+                                "/v2/repository/models/%.120s/load loads it",
+                                name, name);
     if (entry)
         return srv_problem_make(SRV_PROBLEM_NOT_FOUND, "model",
                                 "model \"%.128s\" is not loaded: %.150s", name, entry->reason);
@@ -71,7 +84,7 @@ static srv_problem why_not(const srv_model_entry *entry, const char *name)
 srv_model *srv_registry_acquire(srv_registry *registry, const char *name, srv_problem *problem)
 {
     if (!registry) {
-        *problem = why_not(NULL, name);
+        *problem = why_not(NULL, NULL, name);
         return NULL;
     }
     pthread_mutex_lock(&registry->lock);
@@ -80,7 +93,7 @@ srv_model *srv_registry_acquire(srv_registry *registry, const char *name, srv_pr
     if (model)
         model->references++;
     else
-        *problem = why_not(entry, name);
+        *problem = why_not(registry, entry, name);
     pthread_mutex_unlock(&registry->lock);
     return model;
 }

@@ -95,6 +95,7 @@ struct srv_model_change {
 
     srv_registry *registry; /* from here on the registry's own */
     srv_model_change *next;
+    bool unloaded;   /* something was */
     uint64_t newest; /* an unload waits for all weights of its name up to this serial */
 };
 

@@ -30,6 +30,10 @@ struct srv_model {
     int64_t references;
 };
 
+/* Reasons of an entry that nobody asked for, or that somebody asked to leave. */
+#define SRV_MODEL_NOT_LOADED "not loaded"
+#define SRV_MODEL_UNLOADED   "unloaded"
+
 /* A name, and what it stands for. */
 typedef struct srv_model_entry srv_model_entry;
 struct srv_model_entry {

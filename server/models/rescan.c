@@ -2,6 +2,7 @@
  * between two. */
 #include "server/clock.h"
 #include "server/models/registry_state.h"
+#include "server/text.h"
 
 static srv_rescan *of_job(srv_job *job)
 {
@@ -123,7 +124,7 @@ static void log_outcome(const srv_rescan *rescan)
         srv_log_int("folders", (int64_t)rescan->names.count),
         srv_log_int("loaded", rescan->loaded),
         srv_log_int("failed", rescan->failed),
-        srv_log_real("total_ms", (double)((srv_now_ns() - rescan->began_ns) / 1000) * 1e-3),
+        srv_log_real("total_ms", srv_round_ms((double)(srv_now_ns() - rescan->began_ns) * 1e-6)),
     };
     if (rescan->scanned)
         srv_log_event(rescan->change.registry->log, SRV_LOG_INFO, "models scanned", fields,

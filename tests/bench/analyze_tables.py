@@ -118,4 +118,7 @@ def main(url, path=None):
 if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except OSError as fault:  # no daemon there, or no such file
+        sys.exit(f"{sys.argv[0]}: {fault}; usage: analyze_tables.py URL [FILE]")

@@ -33,7 +33,7 @@ typedef struct bench {
 static int probe_machines(attn_machine machines[MACHINES])
 {
     int count = 0;
-    for (attn_isa isa = ATTN_ISA_AVX2; isa <= ATTN_ISA_AVX512; isa++) {
+    for (attn_isa isa = ATTN_ISA_AVX2; isa < ATTN_ISA_COUNT; isa++) {
         attn_error error = {0};
         if (attn_machine_probe(&machines[count], attn_isa_name(isa), &error) == ATTN_OK)
             count++;

@@ -82,5 +82,7 @@ if __name__ == "__main__":
         sys.exit(__doc__.splitlines()[0])
     try:
         main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) == 3 else 5)
+    except OSError as fault:  # no such binary
+        sys.exit(f"{sys.argv[0]}: {fault}; make build makes build/release/attnd")
     finally:
         client.stop_all()

@@ -50,4 +50,7 @@ def main(path, flags):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__.splitlines()[0])
-    main(sys.argv[1], sys.argv[2:])
+    try:
+        main(sys.argv[1], sys.argv[2:])
+    except OSError as fault:  # no such binary
+        sys.exit(f"{sys.argv[0]}: {fault}; make build makes build/release/attnd")

@@ -45,4 +45,7 @@ def main(path, files):
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__.splitlines()[0])
-    main(sys.argv[1], sys.argv[2:])
+    try:
+        main(sys.argv[1], sys.argv[2:])
+    except (OSError, ValueError, KeyError) as fault:
+        sys.exit(f"{sys.argv[0]}: {fault!s}; it reads what attnd bench --json printed")

@@ -72,4 +72,7 @@ def main(files):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__.splitlines()[0])
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except (OSError, ValueError, KeyError) as fault:
+        sys.exit(f"{sys.argv[0]}: {fault!s}; it reads what attnd bench --json printed")

@@ -30,4 +30,7 @@ def main(url):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"))
+    try:
+        sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"))
+    except OSError as fault:
+        sys.exit(f"{sys.argv[0]}: {fault}; is a daemon running there? make run starts one")

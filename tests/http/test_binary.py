@@ -605,7 +605,8 @@ class Hostile(BinaryCase):
         self.bad(frame("{" + " " * 2**20 + "}", b""), mentions=["header"])
 
     def test_json_sent_as_safetensors_and_the_other_way_round(self):
-        self.bad(json.dumps(as_json(GOOD)).encode(), types=("malformed",))
+        for text in (json.dumps(as_json(GOOD)).encode(), b"{}"):
+            self.bad(text, types=("malformed",), mentions=["application/json"])
         answer = self.daemon.post("/v1/attend", safetensors.dump(GOOD))
         self.check_error(answer, 400, ("malformed",))
 

@@ -223,6 +223,10 @@ class Explicit(Control):
         self.changed("m", "load")
         self.changed("m", "unload")
         self.changed("m", "unload")
+        self.assertEqual(self.daemon.log_text().count('"model unloaded"'), 1)
+        answer = self.daemon.post("/v1/attend", {"model": "m", "input": [[1]]})
+        self.assertEqual(answer.status, 404, str(answer))
+        self.assertIn("/v2/repository/models/m/load", answer.json["error"]["message"])
         self.assertEqual(self.states(), {"m": "UNAVAILABLE"})
         self.assertEqual(self.model("m")["reason"], "unloaded")
         self.assertEqual(self.gauges("attnd_model_loaded"), {"m": 0})
@@ -247,9 +251,11 @@ class Explicit(Control):
                 self.assertEqual(set(answer.json), {"error"} if status >= 400 else set())
         for document in ('{"ready": 1}', '{"steady": true}', "[true]"):
             self.assertEqual(self.daemon.post("/v2/repository/index", document).status, 400)
-        answer = self.daemon.request("POST", "/v2/repository/index", b"", {
-            "Content-Type": safetensors.TYPE})
-        self.assertEqual(answer.status, 415, str(answer))
+        for kind in (safetensors.TYPE, "text/plain"):
+            answer = self.daemon.request("POST", "/v2/repository/index", b"{}", {
+                "Content-Type": kind})
+            self.assertEqual(answer.status, 415, str(answer))
+            self.assertTrue(answer.json["error"].endswith("expected application/json"), str(answer))
 
     def test_names(self):
         self.models.write("m")

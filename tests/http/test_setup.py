@@ -270,6 +270,7 @@ class Configuration(SetupCase):
                 self.refused("--config", path, mentions=(words,))
         self.refused("--config", self.folder + "/none.json", mentions=("none.json",))
         self.refused("--config", self.folder)
+        self.refused("--require-trained", "--check-config", mentions=("--require-trained needs",))
 
     def test_unknown_environment(self):
         self.refused(environment={"ATTND_MAX_QUUE": "1"}, mentions=("ATTND_MAX_QUEUE",))

@@ -64,7 +64,7 @@ void __wrap_srv_loop_finished(struct srv_loop *loop, srv_request *request)
 
 bool inline_open(srv_server *server)
 {
-    int isa = ATTN_ISA_AVX512;
+    int isa = ATTN_ISA_COUNT - 1;
     while (!attn_kernels_find((attn_isa)isa))
         isa--;
     *server = (srv_server){

@@ -10,7 +10,7 @@ const attn_kernels *kernels_after(const attn_kernels *kernels)
 {
     const attn_kernels *next = NULL;
     int isa = kernels ? (int)kernels->isa + 1 : ATTN_ISA_SCALAR;
-    for (; isa <= ATTN_ISA_AVX512 && !next; isa++)
+    for (; isa < ATTN_ISA_COUNT && !next; isa++)
         next = attn_kernels_find((attn_isa)isa);
     return next;
 }

@@ -1,6 +1,8 @@
 /* Edit distance (Wagner and Fischer 1974), one row at a time. */
-#include "server/nearest.h"
+#include "attn/nearest.h"
 
+#include <ctype.h>
+#include <stddef.h>
 #include <string.h>
 
 enum {
@@ -13,6 +15,11 @@ static int least(int a, int b, int c)
     return ab < c ? ab : c;
 }
 
+static bool same(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
 static int distance(const char *a, const char *b)
 {
     int row[LONGEST + 1], columns = (int)strnlen(b, LONGEST);
@@ -22,7 +29,7 @@ static int distance(const char *a, const char *b)
         int diagonal = row[0];
         row[0] = i;
         for (int j = 1; j <= columns; j++) {
-            int substituted = diagonal + (a[i - 1] != b[j - 1]);
+            int substituted = diagonal + !same(a[i - 1], b[j - 1]);
             diagonal = row[j];
             row[j] = least(row[j] + 1, row[j - 1] + 1, substituted);
         }
@@ -30,11 +37,22 @@ static int distance(const char *a, const char *b)
     return row[columns];
 }
 
-const char *srv_nearest(const char *wrong, const char *(*name_at)(int index))
+bool attn_nearer(const char *wrong, const char *name, int *least)
 {
-    const char *best = name_at(0);
-    for (int i = 1; name_at(i); i++)
-        if (distance(wrong, name_at(i)) < distance(wrong, best))
+    size_t a = strnlen(wrong, LONGEST), b = strnlen(name, LONGEST);
+    int found = distance(wrong, name);
+    if (found >= *least || 2 * (size_t)found > (a > b ? a : b))
+        return false;
+    *least = found;
+    return true;
+}
+
+const char *attn_nearest(const char *wrong, const char *(*name_at)(int index))
+{
+    const char *best = NULL;
+    int least = ATTN_NOT_NEAR;
+    for (int i = 0; name_at(i); i++)
+        if (attn_nearer(wrong, name_at(i), &least))
             best = name_at(i);
     return best;
 }
