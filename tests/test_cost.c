@@ -421,7 +421,7 @@ static void test_kinds_and_decades(void)
 
 static void test_full(void)
 {
-    static char all[SRV_CORRECTION_KINDS + 3][8];
+    static char all[SRV_CORRECTION_KINDS + 3][16];
     srv_correction c = {0};
     for (int i = 0; i < SRV_CORRECTION_KINDS + 3; i++) {
         snprintf(all[i], sizeof all[i], "k%d", i);

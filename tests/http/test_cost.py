@@ -127,15 +127,14 @@ class Rates(CostCase):
                 self.assertTrue(all(after[name] > before[name] for name in users), (before, after))
 
     def test_scaling_a_rate_changes_the_cheapest(self):
+        """Performer alone draws numbers, and alone does without fused attention."""
         rates = self.calibrated()
-        document = {"shape": {"n": 20000, "d": 64}}
-        policy = ("--policy", "cost")
-        first = self.planned(document, *policy)
-        self.assertEqual(first["route"]["rule"], "cost")
-        self.assertNotEqual(first["backend"], "performer")
-        self.save({**rates, "attend_flop_ns": rates["attend_flop_ns"] * SCALE})
-        second = self.planned(document, *policy)
-        self.assertEqual((second["backend"], second["route"]["rule"]), ("performer", "cost"))
+        for rate, is_cheapest in (("draw_ns", False), ("attend_flop_ns", True)):
+            self.save({**rates, rate: rates[rate] * SCALE})
+            planned = self.planned({"shape": {"n": 20000, "d": 64}}, "--policy", "cost")
+            with self.subTest(rate=rate):
+                self.assertEqual(planned["route"]["rule"], "cost")
+                self.assertEqual(planned["backend"] == "performer", is_cheapest, str(planned))
 
     def test_what_is_read_and_printed_counts(self):
         """Rates of one form move the requests of that form."""
@@ -208,7 +207,7 @@ class Predictions(CostCase):
         first = considered(daemon.post("/v1/plan", document).json)["exact"]
         for _ in range(40):
             self.assertEqual(daemon.post("/v1/attend", document).status, 200)
-        self.assertLess(considered(daemon.post("/v1/plan", document).json)["exact"], 0.5 * first)
+        self.assertLess(considered(daemon.post("/v1/plan", document).json)["exact"], first)
         samples_of = scrape(daemon)["attnd_cost_correction"].samples
         found = {tuple(sorted(dict(labels).items())): value
                  for (_, labels), value in samples_of.items()}
