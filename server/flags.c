@@ -81,8 +81,8 @@ static attn_status unknown(const srv_flags *flags, const char *typed, attn_error
     char spelt[32];
     if (*typed != '-')
         return attn_error_set(error, ATTN_INVALID, NULL,
-                              "%s: found \"%.40s\", expected a --flag; the flag before it takes no "
-                              "value, or has one",
+                              "%s: unknown flag \"%.40s\"; a flag begins with --, and a switch "
+                              "takes no value",
                               flags->command, typed);
     const char *nearest = attn_nearest(typed + strspn(typed, "-"), flags->name_at);
     if (!nearest)
