@@ -200,7 +200,8 @@ class Predictions(CostCase):
 
     def test_corrections_are_learned_and_told(self):
         rates = self.calibrated()
-        self.save({**rates, "attend_panel_ns": rates["attend_panel_ns"] * SCALE})
+        self.save({key: value * SCALE if key.startswith("attend_") else value
+                   for key, value in rates.items()})
         daemon = self.daemon()
         x = samples.normal(3, 64, 16).tolist()
         document = {**dict.fromkeys("qkv", x), "backend": "exact"}
