@@ -162,7 +162,7 @@ class Refusals(unittest.TestCase):
                             (["--d", "9" * 30], "4096"),
                             (["--isa", "avx3"], "avx2"),
                             (["--heads", "4", "--kv-heads", "3"], "divide"),
-                            (["4096"], "expected a --flag")):
+                            (["4096"], "a flag begins with --")):
             with self.subTest(flags=flags):
                 ended = bench(*flags)
                 self.assertEqual((ended.returncode, ended.stdout), (2, ""))
