@@ -1,6 +1,7 @@
 /* Every allocation of ours fails in its turn: what is done then is refused with "no memory", or
  * done all the same where the allocation was a luxury; nothing crashes, nothing leaks, and nobody
  * is told that it was the client's fault. jansson allocates through us here and fails likewise. */
+#include "attn/blas.h"
 #include "attn/safetensors.h"
 #include "server/endpoints/endpoints.h"
 #include "server/init_model/init_model.h"
@@ -434,6 +435,7 @@ static void test_calibrate(void)
 
 int main(void)
 {
+    attn_blas_init();
     static const test_case cases[] = {
         {"requests", test_requests},
         {"metrics", test_metrics},

@@ -1,6 +1,17 @@
 /* Which kernel tables this CPU can run. */
 #include "kernels/kernels.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+
+/* clang 14's __builtin_cpu_supports does not know this one. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 const attn_kernels *attn_kernels_find(attn_isa isa)
 {
     switch (isa) {
@@ -8,8 +19,7 @@ const attn_kernels *attn_kernels_find(attn_isa isa)
         return &attn_kernels_scalar;
 #ifdef __x86_64__
     case ATTN_ISA_AVX2:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                       __builtin_cpu_supports("f16c")
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()
                    ? &attn_kernels_avx2
                    : NULL;
     case ATTN_ISA_AVX512:
