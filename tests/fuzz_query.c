@@ -155,7 +155,7 @@ static void check_plan(const srv_decision *decision, const srv_call *call)
     require(attn_program_phases(program) >= 1, "phases", "number");
     for (int p = 0; p < attn_program_phases(program) && p < PHASES; p++) {
         attn_phase phase = attn_program_phase(program, p);
-        require(phase.tiles >= 1 && phase.tile_ns > 0 && isfinite(phase.tile_ns), "phase",
+        require(phase.tiles >= 1 && phase.tile_ns >= 0 && isfinite(phase.tile_ns), "phase",
                 phase.name);
     }
     srv_text text = SRV_TEXT_EMPTY;
